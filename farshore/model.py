@@ -1,0 +1,78 @@
+"""The vocabulary: values that more than one room speaks of.
+
+Kafka's own words for Kafka's things. *source* and *target* qualify clusters, *upstream* and *downstream* qualify
+offsets. Ranges of offsets are half-open. Nothing here does I/O or imports a client library.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Flow:
+    """Replication from one cluster to another, by their aliases; written `A->B`."""
+
+    source: str
+    target: str
+
+    def __str__(self) -> str:
+        return f"{self.source}->{self.target}"
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class TopicPartition:
+    topic: str
+    partition: int
+
+    def __str__(self) -> str:
+        return f"{self.topic}-{self.partition}"
+
+
+@dataclass(frozen=True, slots=True)
+class Heartbeat:
+    """Proof of life of a flow: a record of the topic `heartbeats`."""
+
+    source: str
+    target: str
+    timestamp_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class Checkpoint:
+    """Where a consumer group stands, upstream and downstream.
+
+    `partition` is named as on the target. Both offsets are the *next* to be read by the group.
+    """
+
+    group: str
+    partition: TopicPartition
+    upstream_offset: int
+    downstream_offset: int
+    metadata: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class OffsetSync:
+    """The record at `upstream_offset` was written at `downstream_offset`: offsets *of* one record, not next offsets.
+
+    `partition` is named as on the source.
+    """
+
+    partition: TopicPartition
+    upstream_offset: int
+    downstream_offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class Position:
+    """How far one source partition has been copied, as Kafka Connect stores it.
+
+    `offset` is that of the last record known to be copied: copying resumes at `offset + 1`. None means "deleted":
+    no position, the reset policy decides.
+    """
+
+    connector: str
+    cluster: str
+    partition: TopicPartition
+    offset: int | None
