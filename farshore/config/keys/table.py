@@ -1,0 +1,183 @@
+"""What a key is: name, type, default, scope, meaning, and what Farshore does with it.
+
+The rows stand in the sibling modules, one a scope or two; `farshore.config.keys` joins them to one table. Validation,
+`farshore check` and the reference page in docs/ are made from it, so a key that is not here does not exist.
+
+Values are parsed as Kafka's `ConfigDef` parses them (checked against the real class in the tests).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import Enum, StrEnum
+
+Value = bool | int | float | str | tuple[str, ...] | None
+
+
+class Type(StrEnum):
+    """Kafka's types of configuration values."""
+
+    BOOLEAN = "boolean"
+    SHORT = "short"
+    INT = "int"
+    LONG = "long"
+    DOUBLE = "double"
+    STRING = "string"
+    LIST = "list"
+    CLASS = "class"
+    PASSWORD = "password"
+
+
+class Scope(StrEnum):
+    """Who reads a key. The value is the heading of its chapter in the reference."""
+
+    PROCESS = "the whole process"
+    CONNECTOR = "all three connectors"
+    SOURCE = "the source connector"
+    CHECKPOINT = "the checkpoint connector"
+    HEARTBEAT = "the heartbeat connector"
+    WORKER = "the worker"
+    CONNECTION = "connection and security of a cluster"
+    CONSUMER = "consumers"
+    PRODUCER = "producers"
+    ADMIN = "admin clients"
+
+
+class Status(Enum):
+    """What Farshore does with a key."""
+
+    HONOURED = "honoured"
+    NO_EFFECT = "accepted, no effect"
+    REFUSED = "refused"
+
+
+class _Required:
+    """The type of `REQUIRED`."""
+
+    def __repr__(self) -> str:
+        return "required"
+
+
+REQUIRED = _Required()
+"""In place of a default: the key has none and must be given."""
+
+Check = Callable[[Value], str | None]
+"""Judges a parsed value: None if it is fine, else the end of a sentence that begins with the key's name."""
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    """One row of the table.
+
+    `remark` says why a key has no effect or is refused, or what Farshore does differently with an honoured one.
+    A REFUSED key may still stand in a file with its default, or with one of the values in `accepts`.
+    `legacy_of` names the key that an old name stands for; the old name is honoured as that key.
+    """
+
+    name: str
+    type: Type
+    default: Value | _Required
+    scope: Scope
+    meaning: str
+    status: Status = Status.HONOURED
+    remark: str = ""
+    since: str = ""
+    removed: str = ""
+    check: Check | None = None
+    accepts: tuple[str, ...] = ()
+    legacy_of: str | None = None
+
+    @property
+    def required(self) -> bool:
+        return self.default is REQUIRED
+
+    def parse(self, text: str) -> Value:
+        """The value that `text` means. Raises ValueError with the end of a sentence that begins with the name."""
+        value = _PARSERS[self.type](text)
+        complaint = self.check(value) if self.check else None
+        if complaint:
+            raise ValueError(complaint)
+        return value
+
+
+def _parse_boolean(text: str) -> bool:
+    word = text.strip().lower()
+    if word not in ("true", "false"):
+        raise ValueError(f"must be true or false, not {text.strip()!r}")
+    return word == "true"
+
+
+def _parse_integer(bits: int) -> Callable[[str], int]:
+    low, high = -(1 << bits - 1), (1 << bits - 1) - 1
+
+    def parse(text: str) -> int:
+        word = text.strip()
+        digits = word[1:] if word[:1] in ("+", "-") else word
+        if not (digits.isascii() and digits.isdigit()):
+            raise ValueError(f"must be a whole number, not {word!r}")
+        number = int(word) if len(word) < 30 else high + 1
+        if not low <= number <= high:
+            raise ValueError(f"must be between {low} and {high}, not {word}")
+        return number
+
+    return parse
+
+
+def _parse_double(text: str) -> float:
+    try:
+        return float(text.strip())
+    except ValueError:
+        raise ValueError(f"must be a number, not {text.strip()!r}") from None
+
+
+def parse_list(text: str) -> tuple[str, ...]:
+    """Elements of a comma-separated list, as Kafka splits it: white space around commas is dropped, an empty text
+    is an empty list, an empty element stays."""
+    text = text.strip()
+    return tuple(element.strip() for element in text.split(",")) if text else ()
+
+
+def _parse_text(text: str) -> str:
+    return text.strip()
+
+
+_PARSERS: dict[Type, Callable[[str], Value]] = {
+    Type.BOOLEAN: _parse_boolean,
+    Type.SHORT: _parse_integer(16),
+    Type.INT: _parse_integer(32),
+    Type.LONG: _parse_integer(64),
+    Type.DOUBLE: _parse_double,
+    Type.STRING: _parse_text,
+    Type.LIST: parse_list,
+    Type.CLASS: _parse_text,
+    # Kafka takes a password as it stands, spaces and all.
+    Type.PASSWORD: lambda text: text,
+}
+
+
+def one_of(*allowed: str, ignore_case: bool = False) -> Check:
+    """The value must be one of these words."""
+
+    def check(value: Value) -> str | None:
+        word = str(value).lower() if ignore_case else value
+        choices = [a.lower() for a in allowed] if ignore_case else allowed
+        return None if word in choices else f"must be one of {', '.join(allowed)}, not {value!r}"
+
+    return check
+
+
+def at_least(low: int) -> Check:
+    """The number must not be lower."""
+
+    def check(value: Value) -> str | None:
+        assert isinstance(value, int | float)
+        return None if value >= low else f"must be at least {low}, not {value}"
+
+    return check
+
+
+def positive_or_broker_default(value: Value) -> str | None:
+    """For counts of replicas and partitions: 1 and more, or -1 for what the brokers have as their default."""
+    assert isinstance(value, int)
+    return None if value >= 1 or value == -1 else f"must be at least 1, or -1 for the broker's default, not {value}"
