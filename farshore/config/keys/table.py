@@ -8,6 +8,7 @@ Values are parsed as Kafka's `ConfigDef` parses them (checked against the real c
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum, StrEnum
@@ -101,20 +102,25 @@ class Key:
         return value
 
 
+def _trim(text: str) -> str:
+    """Java's `String.trim`: drops everything up to U+0020 from both ends, and no other white space."""
+    return text.strip("".join(map(chr, range(0x21))))
+
+
 def _parse_boolean(text: str) -> bool:
-    word = text.strip().lower()
-    if word not in ("true", "false"):
-        raise ValueError(f"must be true or false, not {text.strip()!r}")
-    return word == "true"
+    word = _trim(text)
+    if word.lower() not in ("true", "false"):
+        raise ValueError(f"must be true or false, not {word!r}")
+    return word.lower() == "true"
 
 
 def _parse_integer(bits: int) -> Callable[[str], int]:
     low, high = -(1 << bits - 1), (1 << bits - 1) - 1
 
     def parse(text: str) -> int:
-        word = text.strip()
+        word = _trim(text)
         digits = word[1:] if word[:1] in ("+", "-") else word
-        if not (digits.isascii() and digits.isdigit()):
+        if not digits.isdecimal():  # of any script, as in Java
             raise ValueError(f"must be a whole number, not {word!r}")
         number = int(word) if len(word) < 30 else high + 1
         if not low <= number <= high:
@@ -124,22 +130,22 @@ def _parse_integer(bits: int) -> Callable[[str], int]:
     return parse
 
 
+_DECIMAL = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
+
+
 def _parse_double(text: str) -> float:
-    try:
-        return float(text.strip())
-    except ValueError:
-        raise ValueError(f"must be a number, not {text.strip()!r}") from None
+    # Java would also take NaN, Infinity, hexadecimal and a type suffix (1d); no key means any of those.
+    word = _trim(text)
+    if not _DECIMAL.fullmatch(word):
+        raise ValueError(f"must be a number, not {word!r}")
+    return float(word)
 
 
 def parse_list(text: str) -> tuple[str, ...]:
     """Elements of a comma-separated list, as Kafka splits it: white space around commas is dropped, an empty text
     is an empty list, an empty element stays."""
-    text = text.strip()
-    return tuple(element.strip() for element in text.split(",")) if text else ()
-
-
-def _parse_text(text: str) -> str:
-    return text.strip()
+    text = _trim(text)
+    return tuple(re.split(r"[ \t\n\v\f\r]*,[ \t\n\v\f\r]*", text)) if text else ()
 
 
 _PARSERS: dict[Type, Callable[[str], Value]] = {
@@ -148,11 +154,10 @@ _PARSERS: dict[Type, Callable[[str], Value]] = {
     Type.INT: _parse_integer(32),
     Type.LONG: _parse_integer(64),
     Type.DOUBLE: _parse_double,
-    Type.STRING: _parse_text,
+    Type.STRING: _trim,
     Type.LIST: parse_list,
-    Type.CLASS: _parse_text,
-    # Kafka takes a password as it stands, spaces and all.
-    Type.PASSWORD: lambda text: text,
+    Type.CLASS: _trim,
+    Type.PASSWORD: _trim,
 }
 
 
@@ -173,6 +178,16 @@ def at_least(low: int) -> Check:
     def check(value: Value) -> str | None:
         assert isinstance(value, int | float)
         return None if value >= low else f"must be at least {low}, not {value}"
+
+    return check
+
+
+def between(low: float, high: float) -> Check:
+    """The number must not be outside."""
+
+    def check(value: Value) -> str | None:
+        assert isinstance(value, int | float)
+        return None if low <= value <= high else f"must be between {low} and {high}, not {value}"
 
     return check
 
