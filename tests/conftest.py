@@ -1,0 +1,68 @@
+"""Fixtures for tests against real brokers.
+
+One pair of single-broker clusters serves the whole run; it starts when the first test asks for it. Tests
+share it, so each works on topics, groups and users named after its own `topic`.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from farshore.errors import JavaMissing
+from farshore.local import Cluster, start_together
+from farshore.local.jars import BROKER, TOOLS, resolve
+from farshore.local.java import Java, find_java
+
+
+@pytest.fixture(scope="session")
+def java() -> Java:
+    """The machine's Java. Without any the test is skipped; one that is too old or broken fails it."""
+    try:
+        return find_java()
+    except JavaMissing as missing:
+        if os.environ.get("JAVA_HOME") or shutil.which("java"):
+            raise
+        pytest.skip(f"needs a real Kafka broker: {missing}")
+
+
+@pytest.fixture(scope="session")
+def jars(java: Java) -> Path:  # noqa: ARG001
+    """Kafka's jars are on this machine; the directory with those of the tools and of MirrorMaker."""
+    resolve(BROKER)
+    return resolve(TOOLS)
+
+
+@pytest.fixture(scope="session")
+def cluster_pair(java: Java) -> Iterator[tuple[Cluster, Cluster]]:  # noqa: ARG001
+    """Source and target, plain text, one broker each, started together."""
+    source, target = Cluster("source"), Cluster("target")
+    try:
+        start_together(source, target)
+        yield source, target
+    finally:
+        source.close()
+        target.close()
+
+
+@pytest.fixture(scope="session")
+def source_cluster(cluster_pair: tuple[Cluster, Cluster]) -> Cluster:
+    return cluster_pair[0]
+
+
+@pytest.fixture(scope="session")
+def target_cluster(cluster_pair: tuple[Cluster, Cluster]) -> Cluster:
+    return cluster_pair[1]
+
+
+@pytest.fixture
+def topic(request: pytest.FixtureRequest) -> str:
+    """A name no other test uses, recognisable in the brokers' logs."""
+    readable = re.sub(r"[^A-Za-z0-9-]+", "-", request.node.name).strip("-")[:60]
+    return f"{readable}-{uuid.uuid4().hex[:8]}"
