@@ -102,6 +102,41 @@ class Key:
         return value
 
 
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """Makes rows of one scope, for tables in which most differ in little."""
+
+    scope: Scope
+
+    def honoured(
+        self,
+        name: str,
+        type: Type,
+        default: Value,
+        meaning: str,
+        remark: str = "",
+        check: Check | None = None,
+    ) -> Key:
+        return Key(name, type, default, self.scope, meaning, Status.HONOURED, remark, check=check)
+
+    def unused(
+        self,
+        name: str,
+        type: Type,
+        default: Value,
+        meaning: str,
+        remark: str,
+        check: Check | None = None,
+        *,
+        removed: str = "",
+    ) -> Key:
+        status = Status.NO_EFFECT
+        return Key(name, type, default, self.scope, meaning, status, remark, check=check, removed=removed)
+
+    def refused(self, name: str, type: Type, default: Value, meaning: str, remark: str, *accepts: str) -> Key:
+        return Key(name, type, default, self.scope, meaning, Status.REFUSED, remark, accepts=accepts)
+
+
 def _trim(text: str) -> str:
     """Java's `String.trim`: drops everything up to U+0020 from both ends, and no other white space."""
     return text.strip("".join(map(chr, range(0x21))))

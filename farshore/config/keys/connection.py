@@ -1,0 +1,188 @@
+"""Rows for reaching a cluster and logging in: the names that MirrorMaker 2 takes for a cluster as a whole.
+
+Behind an alias (`A.bootstrap.servers`) they reach every client of that cluster; any other key of a client
+needs `consumer.`, `producer.` or `admin.` before it. What keys mean together is judged by those who connect.
+"""
+
+from __future__ import annotations
+
+from farshore.config.keys.table import (
+    REQUIRED,
+    Key,
+    Rows,
+    Scope,
+    Type,
+    Value,
+    between,
+    one_of,
+)
+
+PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
+MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER")
+STORE_TYPES = ("PEM", "PKCS12", "JKS")
+TLS_VERSIONS = ("TLSv1", "TLSv1.1", "TLSv1.2", "TLSv1.3")
+
+_OAUTHBEARER = "org.apache.kafka.common.security.oauthbearer."
+KAFKA_LOGIN_HANDLERS = (
+    f"{_OAUTHBEARER}OAuthBearerLoginCallbackHandler",
+    f"{_OAUTHBEARER}secured.OAuthBearerLoginCallbackHandler",
+)
+STRIMZI_LOGIN_HANDLER = "io.strimzi.kafka.oauth.client.JaasClientOauthLoginCallbackHandler"
+
+_NO_JAVA_CODE = "Farshore runs no Java code of the user's"
+_OPENSSL = "TLS is done by OpenSSL, not by a JVM"
+_NO_KERBEROS = "Farshore cannot log in with Kerberos"
+_OWN_PACE = "the request for a token has its own timeout and pauses"
+_RENEWED = "a token is renewed after four fifths of its life"
+
+
+_ROWS = Rows(Scope.CONNECTION)
+_honoured, _unused, _refused = _ROWS.honoured, _ROWS.unused, _ROWS.refused
+
+
+def _kerberos(tail: str, type_: Type, default: Value, meaning: str) -> Key:
+    return _unused(f"sasl.kerberos.{tail}", type_, default, meaning, _NO_KERBEROS)
+
+
+def _not_judged(tail: str, type_: Type, default: Value, meaning: str) -> Key:
+    remark = "the token is passed on as it is; the brokers judge it"
+    return _unused(f"sasl.oauthbearer.{tail}", type_, default, meaning, remark)
+
+
+def _assertion(tail: str, type_: Type, default: Value, meaning: str) -> Key:
+    remark = "a token is asked for with a client id and secret, not with a signed assertion"
+    return _refused(f"sasl.oauthbearer.assertion.{tail}", type_, default, meaning, remark)
+
+
+def _mechanism(value: Value) -> str | None:
+    if value == "GSSAPI":
+        return f"must not be GSSAPI: {_NO_KERBEROS}; it can with {', '.join(MECHANISMS)}"
+    return one_of(*MECHANISMS)(value)
+
+
+def _https_or_empty(value: Value) -> str | None:
+    fine = isinstance(value, str) and value.lower() in ("", "https")
+    return None if fine else f"must be https, or empty for no check of host names, not {value!r}"
+
+
+def _tls_versions(value: Value) -> str | None:
+    assert isinstance(value, tuple)
+    strange = [version for version in value if version not in TLS_VERSIONS]
+    return f"must list versions such as TLSv1.2 and TLSv1.3, not {strange[0]!r}" if strange else None
+
+
+BASICS = (
+    Key("bootstrap.servers", Type.LIST, REQUIRED, Scope.CONNECTION,
+        "Brokers to ask first, as host:port."),
+    _honoured("security.protocol", Type.STRING, "PLAINTEXT",
+              "Whether connections are encrypted (SSL) and need a login (SASL).",
+              "with a SASL protocol sasl.mechanism must be given too, since Kafka's default for it is GSSAPI",
+              check=one_of(*PROTOCOLS, ignore_case=True)),
+)  # fmt: skip
+
+TLS = (
+    _honoured("ssl.truststore.type", Type.STRING, "JKS", "Format of the trust store.",
+              "a JKS store is read with Java's keytool", check=one_of(*STORE_TYPES, ignore_case=True)),
+    _honoured("ssl.truststore.location", Type.STRING, None, "File with the certificates to trust.",
+              "unset: the certificate authorities of this machine"),
+    _honoured("ssl.truststore.password", Type.PASSWORD, None, "Password of the trust store file."),
+    _honoured("ssl.truststore.certificates", Type.PASSWORD, None,
+              "The certificates to trust, as PEM text in the configuration itself."),
+    _honoured("ssl.keystore.type", Type.STRING, "JKS", "Format of the key store.",
+              "a JKS store is read with Java's keytool", check=one_of(*STORE_TYPES, ignore_case=True)),
+    _honoured("ssl.keystore.location", Type.STRING, None,
+              "File with the client's private key and certificate chain."),
+    _honoured("ssl.keystore.password", Type.PASSWORD, None, "Password of the key store file."),
+    _honoured("ssl.keystore.key", Type.PASSWORD, None,
+              "The client's private key, as PEM text in the configuration itself."),
+    _honoured("ssl.keystore.certificate.chain", Type.PASSWORD, None,
+              "The client's certificate chain, as PEM text in the configuration itself."),
+    _honoured("ssl.key.password", Type.PASSWORD, None, "Password of the private key."),
+    _honoured("ssl.endpoint.identification.algorithm", Type.STRING, "https",
+              "Whether the broker's certificate must name its host; empty switches that off.",
+              check=_https_or_empty),
+    _honoured("ssl.enabled.protocols", Type.LIST, ("TLSv1.2", "TLSv1.3"), "TLS versions that may be used.",
+              "holds for the copying; administrative connections take the best version both sides know",
+              check=_tls_versions),
+    _honoured("ssl.cipher.suites", Type.LIST, (), "Cipher suites that may be used; empty for all usual ones.",
+              "chooses among the suites of TLS 1.2; OpenSSL does not let those of TLS 1.3 be narrowed"),
+    _unused("ssl.protocol", Type.STRING, "TLSv1.3", "Name of Java's TLS context.",
+            "ssl.enabled.protocols decides, as it does in Java"),
+    _unused("ssl.keymanager.algorithm", Type.STRING, "SunX509", "Java's way to read key stores.", _OPENSSL),
+    _unused("ssl.trustmanager.algorithm", Type.STRING, "PKIX", "Java's way to check certificates.", _OPENSSL),
+    _unused("ssl.secure.random.implementation", Type.STRING, None, "Java's random numbers.", _OPENSSL),
+    _refused("ssl.provider", Type.STRING, None, "Name of a Java security provider.", _OPENSSL),
+    _refused("ssl.engine.factory.class", Type.CLASS, None, "Java class that does TLS.", _NO_JAVA_CODE),
+)  # fmt: skip
+
+LOGIN = (
+    _honoured("sasl.mechanism", Type.STRING, "GSSAPI", f"How to log in: {', '.join(MECHANISMS)}.",
+              "the default is Kafka's and cannot be used here, so SASL needs this key", check=_mechanism),
+    _honoured("sasl.jaas.config", Type.PASSWORD, None,
+              "Login module of the mechanism with its options, such as username and password.",
+              "its options are read; no Java module is run"),
+    _refused("sasl.client.callback.handler.class", Type.CLASS, None, "Java class that answers a mechanism.",
+             _NO_JAVA_CODE),
+    _refused("sasl.login.callback.handler.class", Type.CLASS, None, "Java class that fetches credentials.",
+             f"{_NO_JAVA_CODE}; what Kafka's and Strimzi's OAuth handlers do is built in",
+             *KAFKA_LOGIN_HANDLERS, STRIMZI_LOGIN_HANDLER),
+    _refused("sasl.login.class", Type.CLASS, None, "Java class that logs in.", _NO_JAVA_CODE),
+    _unused("sasl.login.connect.timeout.ms", Type.INT, None, "How long connecting for a token may take.",
+            _OWN_PACE),
+    _unused("sasl.login.read.timeout.ms", Type.INT, None, "How long to wait for a token.", _OWN_PACE),
+    _unused("sasl.login.retry.backoff.ms", Type.LONG, 100, "First pause before another try.", _OWN_PACE),
+    _unused("sasl.login.retry.backoff.max.ms", Type.LONG, 10000, "Longest pause before another try.",
+            _OWN_PACE),
+    _unused("sasl.login.refresh.window.factor", Type.DOUBLE, 0.8,
+            "Share of a token's life after which it is renewed.", _RENEWED, check=between(0.5, 1.0)),
+    _unused("sasl.login.refresh.window.jitter", Type.DOUBLE, 0.05,
+            "Random addition to that share.", _RENEWED, check=between(0.0, 0.25)),
+    _unused("sasl.login.refresh.min.period.seconds", Type.SHORT, 60,
+            "Shortest time between two renewals.", _RENEWED, check=between(0, 900)),
+    _unused("sasl.login.refresh.buffer.seconds", Type.SHORT, 300,
+            "Time before its end by which a token is to be renewed.", _RENEWED, check=between(0, 3600)),
+    _kerberos("service.name", Type.STRING, None, "Kerberos name of the brokers."),
+    _kerberos("kinit.cmd", Type.STRING, "/usr/bin/kinit", "Path of kinit."),
+    _kerberos("ticket.renew.window.factor", Type.DOUBLE, 0.8, "How much of a ticket's life may pass."),
+    _kerberos("ticket.renew.jitter", Type.DOUBLE, 0.05, "Random addition to that share."),
+    _kerberos("min.time.before.relogin", Type.LONG, 60000, "Shortest time between two Kerberos logins."),
+)  # fmt: skip
+
+OAUTH = (
+    _honoured("sasl.oauthbearer.token.endpoint.url", Type.STRING, None, "Where tokens are asked for."),
+    _honoured("sasl.oauthbearer.client.credentials.client.id", Type.STRING, None,
+              "Client id for the token request."),
+    _honoured("sasl.oauthbearer.client.credentials.client.secret", Type.PASSWORD, None,
+              "Client secret for the token request."),
+    _honoured("sasl.oauthbearer.scope", Type.STRING, None, "Scope to ask for in the token request."),
+    _refused("sasl.oauthbearer.header.urlencode", Type.BOOLEAN, False,
+             "Whether client id and secret are URL-encoded first.", "they are sent as they are"),
+    _refused("sasl.oauthbearer.jwt.retriever.class", Type.CLASS, f"{_OAUTHBEARER}DefaultJwtRetriever",
+             "Java class that gets tokens.", f"{_NO_JAVA_CODE}; a client id and secret get the token",
+             f"{_OAUTHBEARER}ClientCredentialsJwtRetriever"),
+    _refused("sasl.oauthbearer.jwt.validator.class", Type.CLASS, f"{_OAUTHBEARER}DefaultJwtValidator",
+             "Java class that checks tokens before they are sent.", _NO_JAVA_CODE,
+             f"{_OAUTHBEARER}ClientJwtValidator"),
+    _not_judged("scope.claim.name", Type.STRING, "scope", "Claim of a token that holds its scope."),
+    _not_judged("sub.claim.name", Type.STRING, "sub", "Claim of a token that names its owner."),
+    _not_judged("expected.audience", Type.LIST, (), "Audiences a token may be for."),
+    _not_judged("expected.issuer", Type.STRING, None, "Who must have issued a token."),
+    _not_judged("clock.skew.seconds", Type.INT, 30, "How far clocks may differ."),
+    _not_judged("jwks.endpoint.url", Type.STRING, None, "Where keys for checking tokens are found."),
+    _not_judged("jwks.endpoint.refresh.ms", Type.LONG, 3600000, "How often they are fetched."),
+    _not_judged("jwks.endpoint.retry.backoff.ms", Type.LONG, 100, "First pause before another try."),
+    _not_judged("jwks.endpoint.retry.backoff.max.ms", Type.LONG, 10000, "Longest pause before another try."),
+    _assertion("algorithm", Type.STRING, "RS256", "How an assertion is signed."),
+    _assertion("claim.aud", Type.STRING, None, "Audience of an assertion."),
+    _assertion("claim.exp.seconds", Type.INT, 300, "Life of an assertion."),
+    _assertion("claim.iss", Type.STRING, None, "Issuer of an assertion."),
+    _assertion("claim.jti.include", Type.BOOLEAN, False, "Whether an assertion has an id."),
+    _assertion("claim.nbf.seconds", Type.INT, 60, "How long before now an assertion begins to be valid."),
+    _assertion("claim.sub", Type.STRING, None, "Subject of an assertion."),
+    _assertion("file", Type.STRING, None, "File with a ready assertion."),
+    _assertion("private.key.file", Type.STRING, None, "File with the private key that signs assertions."),
+    _assertion("private.key.passphrase", Type.PASSWORD, None, "Password of that key."),
+    _assertion("template.file", Type.STRING, None, "File with further claims of assertions."),
+)  # fmt: skip
+
+KEYS = BASICS + TLS + LOGIN + OAUTH
