@@ -54,6 +54,10 @@ def _assertion(tail: str, type_: Type, default: Value, meaning: str) -> Key:
     return _refused(f"sasl.oauthbearer.assertion.{tail}", type_, default, meaning, remark)
 
 
+def _not_empty(value: Value) -> str | None:
+    return None if value else "must not be empty"
+
+
 def _mechanism(value: Value) -> str | None:
     if value == "GSSAPI":
         return f"must not be GSSAPI: {_NO_KERBEROS}; it can with {', '.join(MECHANISMS)}"
@@ -73,7 +77,7 @@ def _tls_versions(value: Value) -> str | None:
 
 BASICS = (
     Key("bootstrap.servers", Type.LIST, REQUIRED, Scope.CONNECTION,
-        "Brokers to ask first, as host:port."),
+        "Brokers to ask first, as host:port.", check=_not_empty),
     _honoured("security.protocol", Type.STRING, "PLAINTEXT",
               "Whether connections are encrypted (SSL) and need a login (SASL).",
               "with a SASL protocol sasl.mechanism must be given too, since Kafka's default for it is GSSAPI",

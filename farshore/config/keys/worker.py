@@ -70,7 +70,7 @@ GROUP = (
     _unused("worker.unsync.backoff.ms", Type.INT, 300000,
             "How long one that does not stays out of the group.", _NO_WORKERS),
     _unused("connect.protocol", Type.STRING, "sessioned", "How workers share out tasks.", _NO_WORKERS,
-            one_of("eager", "compatible", "sessioned")),
+            one_of("eager", "compatible", "sessioned", ignore_case=True)),
     _unused("task.shutdown.graceful.timeout.ms", Type.LONG, 5000, "How long tasks may take to stop.",
             "a slot that stops finishes its open requests and writes its positions"),
     _unused("inter.worker.key.generation.algorithm", Type.STRING, "HmacSHA256",
