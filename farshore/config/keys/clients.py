@@ -197,7 +197,7 @@ PRODUCER = (
         "After how long the brokers abort a transaction, with exactly-once."),
     _producer.unused("acks", Type.STRING, "all", "How many replicas must have a batch.", "always all",
         one_of("all", "-1", "0", "1")),
-    _producer.unused("enable.idempotence", Type.BOOLEAN, True, "Whether brokers drop what a retry sends twice.",
+    _producer.unused("enable.idempotence", Type.BOOLEAN, True, "Whether brokers drop what is sent twice.",
         "they always do"),
     _producer.unused("max.in.flight.requests.per.connection", Type.INT, 5, "Requests sent without an answer.",
         "up to five a partition, always in order", at_least(1)),
