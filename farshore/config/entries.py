@@ -8,7 +8,7 @@ Strimzi operator translate to this shape too, so what holds for Connect holds fo
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from enum import StrEnum
 
 from farshore.model import Flow
@@ -34,20 +34,17 @@ DEFAULT_ORIGIN = Origin("default")
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A key with its text. `secret` entries never show their text, not even in a repr."""
+    """A key as it is written in a file, with its text. Which name it has for its reader is said by the mapping it
+    stands in. `secret` entries never show their text, not even in a repr."""
 
     key: str
     text: str = field(repr=False)
     origin: Origin
     secret: bool = False
 
-    def moved(self, key: str) -> Entry:
-        """The same text under another key, still from the same place."""
-        return replace(self, key=key)
-
 
 Entries = Mapping[str, Entry]
-"""Entries by key."""
+"""Entries by the name under which they are read."""
 
 
 class Connector(StrEnum):
@@ -129,4 +126,4 @@ def by_key(entries: Iterable[Entry]) -> dict[str, Entry]:
 def with_prefix(entries: Entries, prefix: str, *, keep: bool = False) -> dict[str, Entry]:
     """The entries whose key begins with `prefix`; the prefix is stripped unless `keep`."""
     cut = 0 if keep else len(prefix)
-    return {key[cut:]: entry.moved(key[cut:]) for key, entry in entries.items() if key.startswith(prefix)}
+    return {key[cut:]: entry for key, entry in entries.items() if key.startswith(prefix)}

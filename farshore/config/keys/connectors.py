@@ -12,12 +12,11 @@ from farshore.config.keys.table import (
     one_of,
     positive_or_broker_default,
 )
+from farshore.naming import DEFAULT_POLICY, IDENTITY_POLICY, STRIMZI_IDENTITY_POLICY
 
 BYTE_ARRAY_CONVERTER = "org.apache.kafka.connect.converters.ByteArrayConverter"
 SIMPLE_HEADER_CONVERTER = "org.apache.kafka.connect.storage.SimpleHeaderConverter"
-DEFAULT_POLICY = "org.apache.kafka.connect.mirror.DefaultReplicationPolicy"
-IDENTITY_POLICY = "org.apache.kafka.connect.mirror.IdentityReplicationPolicy"
-STRIMZI_IDENTITY_POLICY = "io.strimzi.kafka.connect.mirror.IdentityReplicationPolicy"
+
 
 _NO_JAVA_CODE = "Farshore runs no Java code of the user's"
 _REST = "Farshore's workers do not call each other over REST: they meet in Kafka"
@@ -229,5 +228,11 @@ SHARED_WITH_CHECKPOINT = frozenset({
     "offset-syncs.topic.location", "consumer.poll.timeout.ms", "emit.offset-syncs.enabled",
 })  # fmt: skip
 """Keys of the source connector that the checkpoint connector reads too."""
+
+NOT_INHERITED = frozenset({
+    "use.defaults.from", "exactly.once.support", "transaction.boundary", "transaction.boundary.interval.ms",
+    "offsets.storage.topic", "topic.creation.groups", "task.index", "task.assigned.partitions", "task.assigned.groups",
+})  # fmt: skip
+"""Connector keys that MirrorMaker 2 does not hand down from the top level of a dedicated file."""
 
 KEYS = PROCESS + CONNECTOR + SOURCE + CHECKPOINT + HEARTBEAT

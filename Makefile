@@ -1,0 +1,70 @@
+# Everything a newcomer needs: `make demo` shows it, `make test` proves it. Both install by themselves.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+
+.PHONY: help install java test test-all lint format demo bench lock docs clean
+
+help:
+	@echo "make install   create $(VENV) with everything; the program is then $(BIN)/farshore"
+	@echo "make test      lint and the tests that take minutes"
+	@echo "make test-all  the slow tests too"
+	@echo "make demo      two real clusters being mirrored"
+	@echo "make bench     the benchmark against MirrorMaker 2"
+	@echo "make lint      ruff, mypy, import-linter"
+	@echo "make docs      write the generated pages of docs/ anew"
+	@echo "make lock      pin the newest versions that fit into requirements.lock"
+
+install: $(STAMP)
+
+# uv if it is there, because it is fast; else pip. Both install exactly what the lock file says.
+$(STAMP): requirements.lock pyproject.toml
+	@$(PYTHON) -c 'import sys; v = sys.version_info; sys.exit(None if v >= (3, 11) else f"Python 3.11 or newer is needed; $(PYTHON) is {v[0]}.{v[1]}. Name another one with make PYTHON=…")'
+	@if command -v uv >/dev/null 2>&1; then \
+	  set -e; [ -x $(BIN)/python ] || uv venv --quiet --python "$$(command -v $(PYTHON))" $(VENV); \
+	  uv pip install --quiet --python $(BIN)/python --require-hashes -r requirements.lock; \
+	  uv pip install --quiet --python $(BIN)/python --no-deps --no-build-isolation -e .; \
+	else \
+	  set -e; [ -x $(BIN)/python ] || $(PYTHON) -m venv $(VENV); \
+	  echo "installing into $(VENV) …"; \
+	  $(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock; \
+	  $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .; \
+	fi
+	@touch $(STAMP)
+
+# One sentence instead of a stack trace where Java is missing or too old.
+java: $(STAMP)
+	@$(BIN)/python -m farshore.local.java
+
+lint: $(STAMP)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+format: $(STAMP)
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+test: lint java
+	$(BIN)/pytest -m "not slow"
+
+test-all: lint java
+	$(BIN)/pytest
+
+demo: java
+	@echo "not yet: the demo comes with the data plane. Until then: $(BIN)/farshore local up A B"
+
+bench: java
+	@echo "not yet: the benchmark comes with the data plane"
+
+docs: $(STAMP)
+	FARSHORE_WRITE_DOCS=1 $(BIN)/pytest -q tests/unit/test_docs.py
+
+lock:
+	uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --group dev --no-annotate --no-header pyproject.toml -o requirements.lock
+
+clean:
+	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis build dist
