@@ -32,7 +32,6 @@ STRIMZI_LOGIN_HANDLER = "io.strimzi.kafka.oauth.client.JaasClientOauthLoginCallb
 _NO_JAVA_CODE = "Farshore runs no Java code of the user's"
 _OPENSSL = "TLS is done by OpenSSL, not by a JVM"
 _NO_KERBEROS = "Farshore cannot log in with Kerberos"
-_OWN_PACE = "the request for a token has its own timeout and pauses"
 _RENEWED = "a token is renewed after four fifths of its life"
 
 
@@ -86,14 +85,14 @@ BASICS = (
 
 TLS = (
     _honoured("ssl.truststore.type", Type.STRING, "JKS", "Format of the trust store.",
-              "a JKS store is read with Java's keytool", check=one_of(*STORE_TYPES, ignore_case=True)),
+              "a JKS store may be PKCS12 and the other way round", one_of(*STORE_TYPES, ignore_case=True)),
     _honoured("ssl.truststore.location", Type.STRING, None, "File with the certificates to trust.",
               "unset: the certificate authorities of this machine"),
     _honoured("ssl.truststore.password", Type.PASSWORD, None, "Password of the trust store file."),
     _honoured("ssl.truststore.certificates", Type.PASSWORD, None,
               "The certificates to trust, as PEM text in the configuration itself."),
     _honoured("ssl.keystore.type", Type.STRING, "JKS", "Format of the key store.",
-              "a JKS store is read with Java's keytool", check=one_of(*STORE_TYPES, ignore_case=True)),
+              "a JKS store may be PKCS12 and the other way round", one_of(*STORE_TYPES, ignore_case=True)),
     _honoured("ssl.keystore.location", Type.STRING, None,
               "File with the client's private key and certificate chain."),
     _honoured("ssl.keystore.password", Type.PASSWORD, None, "Password of the key store file."),
@@ -106,10 +105,10 @@ TLS = (
               "Whether the broker's certificate must name its host; empty switches that off.",
               check=_https_or_empty),
     _honoured("ssl.enabled.protocols", Type.LIST, ("TLSv1.2", "TLSv1.3"), "TLS versions that may be used.",
-              "holds for the copying; administrative connections take the best version both sides know",
+              "none before TLSv1.2 is used; administrative connections take the best both sides know",
               check=_tls_versions),
     _honoured("ssl.cipher.suites", Type.LIST, (), "Cipher suites that may be used; empty for all usual ones.",
-              "chooses among the suites of TLS 1.2; OpenSSL does not let those of TLS 1.3 be narrowed"),
+              "which suite of TLS 1.3 is used cannot be chosen"),
     _unused("ssl.protocol", Type.STRING, "TLSv1.3", "Name of Java's TLS context.",
             "ssl.enabled.protocols decides, as it does in Java"),
     _unused("ssl.keymanager.algorithm", Type.STRING, "SunX509", "Java's way to read key stores.", _OPENSSL),
@@ -131,12 +130,10 @@ LOGIN = (
              f"{_NO_JAVA_CODE}; what Kafka's and Strimzi's OAuth handlers do is built in",
              *KAFKA_LOGIN_HANDLERS, STRIMZI_LOGIN_HANDLER),
     _refused("sasl.login.class", Type.CLASS, None, "Java class that logs in.", _NO_JAVA_CODE),
-    _unused("sasl.login.connect.timeout.ms", Type.INT, None, "How long connecting for a token may take.",
-            _OWN_PACE),
-    _unused("sasl.login.read.timeout.ms", Type.INT, None, "How long to wait for a token.", _OWN_PACE),
-    _unused("sasl.login.retry.backoff.ms", Type.LONG, 100, "First pause before another try.", _OWN_PACE),
-    _unused("sasl.login.retry.backoff.max.ms", Type.LONG, 10000, "Longest pause before another try.",
-            _OWN_PACE),
+    _honoured("sasl.login.connect.timeout.ms", Type.INT, None, "How long connecting for a token may take."),
+    _honoured("sasl.login.read.timeout.ms", Type.INT, None, "How long to wait for a token."),
+    _honoured("sasl.login.retry.backoff.ms", Type.LONG, 100, "First pause before asking again."),
+    _honoured("sasl.login.retry.backoff.max.ms", Type.LONG, 10000, "For how long to ask again."),
     _unused("sasl.login.refresh.window.factor", Type.DOUBLE, 0.8,
             "Share of a token's life after which it is renewed.", _RENEWED, check=between(0.5, 1.0)),
     _unused("sasl.login.refresh.window.jitter", Type.DOUBLE, 0.05,
@@ -153,17 +150,18 @@ LOGIN = (
 )  # fmt: skip
 
 OAUTH = (
-    _honoured("sasl.oauthbearer.token.endpoint.url", Type.STRING, None, "Where tokens are asked for."),
+    _honoured("sasl.oauthbearer.token.endpoint.url", Type.STRING, None,
+              "Where tokens are asked for; a file: URL names a file that holds the token."),
     _honoured("sasl.oauthbearer.client.credentials.client.id", Type.STRING, None,
               "Client id for the token request."),
     _honoured("sasl.oauthbearer.client.credentials.client.secret", Type.PASSWORD, None,
               "Client secret for the token request."),
     _honoured("sasl.oauthbearer.scope", Type.STRING, None, "Scope to ask for in the token request."),
-    _refused("sasl.oauthbearer.header.urlencode", Type.BOOLEAN, False,
-             "Whether client id and secret are URL-encoded first.", "they are sent as they are"),
+    _honoured("sasl.oauthbearer.header.urlencode", Type.BOOLEAN, False,
+              "Whether client id and secret are URL-encoded before they are sent."),
     _refused("sasl.oauthbearer.jwt.retriever.class", Type.CLASS, f"{_OAUTHBEARER}DefaultJwtRetriever",
-             "Java class that gets tokens.", f"{_NO_JAVA_CODE}; a client id and secret get the token",
-             f"{_OAUTHBEARER}ClientCredentialsJwtRetriever"),
+             "Java class that gets tokens.", f"{_NO_JAVA_CODE}; tokens come from an endpoint or a file",
+             f"{_OAUTHBEARER}ClientCredentialsJwtRetriever", f"{_OAUTHBEARER}FileJwtRetriever"),
     _refused("sasl.oauthbearer.jwt.validator.class", Type.CLASS, f"{_OAUTHBEARER}DefaultJwtValidator",
              "Java class that checks tokens before they are sent.", _NO_JAVA_CODE,
              f"{_OAUTHBEARER}ClientJwtValidator"),
