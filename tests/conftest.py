@@ -16,8 +16,8 @@ from pathlib import Path
 import pytest
 
 from farshore.errors import JavaMissing
-from farshore.local import Cluster, start_together
-from farshore.local.jars import BROKER, TOOLS, resolve
+from farshore.local import Cluster, prepare, start_together
+from farshore.local.jars import TOOLS, resolve
 from farshore.local.java import Java, find_java
 
 
@@ -35,13 +35,14 @@ def java() -> Java:
 @pytest.fixture(scope="session")
 def jars(java: Java) -> Path:  # noqa: ARG001
     """Kafka's jars are on this machine; the directory with those of the tools and of MirrorMaker."""
-    resolve(BROKER)
+    prepare()
     return resolve(TOOLS)
 
 
 @pytest.fixture(scope="session")
 def cluster_pair(java: Java) -> Iterator[tuple[Cluster, Cluster]]:  # noqa: ARG001
     """Source and target, plain text, one broker each, started together."""
+    prepare()
     source, target = Cluster("source"), Cluster("target")
     try:
         start_together(source, target)

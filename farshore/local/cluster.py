@@ -6,11 +6,11 @@ with Cluster("A", brokers=3) as a:
 
 from __future__ import annotations
 
+import secrets
 import shutil
 import tempfile
 import time
 from collections.abc import Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -18,11 +18,12 @@ from typing import Self
 from farshore.errors import LocalClusterError
 from farshore.local.broker import START_WITHIN_SECONDS, STOP_WITHIN_SECONDS, Broker, Storage, random_id
 from farshore.local.broker_settings import Node, broker_settings, write_properties
-from farshore.local.jars import BROKER, class_path, resolve
-from farshore.local.java import find_java
-from farshore.local.javatools import LOGGING_OPTIONS, run_java
+from farshore.local.certificates import Authority, StoreKind
+from farshore.local.jars import BROKER
+from farshore.local.javatools import java_command, run_java
 from farshore.local.ports import LOOPBACK, free_port
-from farshore.local.security import Security
+from farshore.local.proxy import Proxy
+from farshore.local.security import ADMIN, Mechanism, Security, broker_side, client_side, scram_credential
 
 FAST_START = ("-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
 """JVM options for brokers that are to be there soon. For measurements of throughput give others."""
@@ -35,7 +36,13 @@ class Cluster:
 
     `start` and `stop` may alternate, data is kept in between; `close`, or leaving the `with` block, ends all
     processes and removes the directory. If this process dies without that, both still happen: see
-    `farshore.local.lifeline`. `settings` are broker settings that win over the defaults of `broker_settings`.
+    `farshore.local.lifeline`.
+
+    `settings` are broker settings that win over all others. `security` is that of the client listener,
+    `users` maps the names it knows, beside `admin`, to passwords; with `Security.SSL` anybody who got a
+    certificate through `client_properties` is known. `authorizer` refuses what no ACL allows, except to
+    `admin` and to clients without a name: those of a plain-text listener. `proxied` puts the client
+    listener behind `proxy`.
     """
 
     def __init__(
@@ -45,16 +52,22 @@ class Cluster:
         brokers: int = 1,
         settings: Mapping[str, str] | None = None,
         security: Security = Security.PLAINTEXT,
+        users: Mapping[str, str] | None = None,
+        authorizer: bool = False,
+        proxied: bool = False,
         jvm_options: Sequence[str] = FAST_START,
     ) -> None:
         self.name = name
         self.security = security
         self.cluster_id = random_id()
         self.directory = Path(tempfile.mkdtemp(prefix=f"farshore-{name}-"))
+        self.users = {ADMIN: secrets.token_urlsafe(12), **(users or {})}
+        self.authority = Authority(self.directory / "certificates") if security.encrypted else None
         self.brokers: list[Broker] = []
-        self._settings = dict(settings or {})
         self._jvm_options = tuple(jvm_options)
-        self._nodes = [_node(number) for number in range(1, brokers + 1)]
+        self._settings = {**broker_side(security, self.users, self.authority, authorizer), **(settings or {})}
+        self._nodes = [_node(number, proxied) for number in range(1, brokers + 1)]
+        self._proxy = Proxy({n.advertised_port: n.client_port for n in self._nodes}) if proxied else None
 
     @property
     def bootstrap_servers(self) -> str:
@@ -62,8 +75,29 @@ class Cluster:
 
     @property
     def direct_bootstrap_servers(self) -> str:
-        """A way around client listener and proxy: plain text, as the anonymous super user."""
+        """A way around proxy and security, for looking on: plain text, as a super user without a name."""
         return ",".join(f"{LOOPBACK}:{node.internal_port}" for node in self._nodes)
+
+    @property
+    def proxy(self) -> Proxy:
+        """The network between clients and brokers; only of a cluster made with `proxied=True`."""
+        if self._proxy is None:
+            raise LocalClusterError(f"cluster {self.name} has no proxy: make it with proxied=True")
+        return self._proxy
+
+    def client_properties(
+        self, user: str = ADMIN, *, store: StoreKind = "pem", mechanism: Mechanism = "SCRAM-SHA-512"
+    ) -> dict[str, str]:
+        """Java client settings to connect as `user`; `store` and `mechanism` matter where TLS and SASL are
+        used.
+
+        Stores are written on demand into the cluster's directory and go with it.
+        """
+        password = self.users.get(user)
+        if password is None and self.security.asks_password:
+            raise LocalClusterError(f"cluster {self.name} knows no user {user}: give users={{{user!r}: ...}}")
+        settings = client_side(self.security, user, password or "", mechanism, self.authority, store)
+        return {"bootstrap.servers": self.bootstrap_servers, **settings}
 
     def start(self, *, wipe: bool = False) -> None:
         """Start all brokers and return when each counts all others as alive; `wipe` begins with no data.
@@ -71,18 +105,33 @@ class Cluster:
         Raises LocalClusterError after ending what was started; the logs then stay for reading.
         """
         try:
-            if not self.brokers:
-                self._make_brokers()
-            for broker in self.brokers:
-                broker.launch(wipe=wipe)
-            deadline = time.monotonic() + START_WITHIN_SECONDS
-            for broker in self.brokers:
-                broker.await_ready({node.id for node in self._nodes}, deadline)
+            self.launch(wipe=wipe)
+            self.await_ready()
         except BaseException:
-            self.kill()
-            for broker in self.brokers:
-                shutil.rmtree(broker.data, ignore_errors=True)
+            self.give_up()
             raise
+
+    def launch(self, *, wipe: bool = False) -> None:
+        """The first half of `start`: all processes exist. Running brokers are left alone."""
+        if not self.brokers:
+            self._make_brokers()
+        if self._proxy is not None:
+            self._proxy.start()
+        for broker in self.brokers:
+            broker.launch(wipe=wipe)
+
+    def await_ready(self) -> None:
+        """The second half of `start`: all brokers answer."""
+        deadline = time.monotonic() + START_WITHIN_SECONDS
+        for broker in self.brokers:
+            broker.await_ready({node.id for node in self._nodes}, deadline)
+
+    def give_up(self) -> None:
+        """Like `close`, but leave the logs for whoever wants to know why."""
+        self._end_processes()
+        for leftover in self.directory.iterdir():
+            if leftover.is_dir() and leftover.name != "logs":
+                shutil.rmtree(leftover, ignore_errors=True)
 
     def stop(self) -> None:
         """Shut all brokers down; data is kept.
@@ -102,7 +151,7 @@ class Cluster:
 
     def close(self) -> None:
         """End all processes at once and remove everything on disk."""
-        self.kill()
+        self._end_processes()
         shutil.rmtree(self.directory, ignore_errors=True)
 
     def __enter__(self) -> Self:
@@ -114,67 +163,76 @@ class Cluster:
     ) -> None:
         self.close()
 
+    def _end_processes(self) -> None:
+        self.kill()
+        if self._proxy is not None:
+            self._proxy.close()
+
     def _make_brokers(self) -> None:
-        jars = resolve(BROKER)
-        java: list[str | Path] = [
-            find_java().executable,
-            *self._jvm_options,
-            *LOGGING_OPTIONS,
-            "-cp",
-            class_path(jars),
-        ]
-        (self.directory / "logs").mkdir(exist_ok=True)
         settings = {
-            node.id: broker_settings(
-                node, self._nodes, self.directory / f"data-{node.id}", self.security.value, self._settings
-            )
+            node.id: broker_settings(node, self._nodes, self._data(node), self.security.value, self._settings)
             for node in self._nodes
         }
         storage = self._format(settings[self._nodes[0].id])
+        command = java_command(BROKER, self._jvm_options)
+        (self.directory / "logs").mkdir(exist_ok=True)
         self.brokers = [
             Broker(
                 name=f"{self.name}/{node.id}",
                 node=node,
-                data=self.directory / f"data-{node.id}",
+                data=self._data(node),
                 log=self.directory / "logs" / f"broker-{node.id}.log",
                 properties=self.directory / f"broker-{node.id}.properties",
                 settings=settings[node.id],
-                java_command=java,
+                java_command=command,
                 storage=storage,
                 leftovers=self.directory,
             )
             for node in self._nodes
         ]
 
+    def _data(self, node: Node) -> Path:
+        return self.directory / f"data-{node.id}"
+
     def _format(self, settings: Mapping[str, str]) -> Storage:
         """Have Kafka's own tool write the first metadata, once for all brokers: they differ by ids only."""
         scratch = self.directory / "format"
-        write_properties(scratch.with_suffix(".properties"), {**settings, "log.dirs": str(scratch)})
+        properties = scratch.with_suffix(".properties")
+        write_properties(properties, {**settings, "log.dirs": str(scratch)})
+        known = self.users.items() if self.security.asks_password else ()
+        credentials = [("--add-scram", scram_credential(user, password)) for user, password in known]
         done = run_java(
-            "kafka.tools.StorageTool",
-            *("format", "--cluster-id", self.cluster_id, "--config", str(scratch.with_suffix(".properties"))),
+            *(
+                "kafka.tools.StorageTool",
+                "format",
+                "--cluster-id",
+                self.cluster_id,
+                "--config",
+                str(properties),
+            ),
+            *(argument for credential in credentials for argument in credential),
             jar_set=BROKER,
             timeout=_FORMAT_WITHIN_SECONDS,
         )
         if done.returncode != 0:
             said = [line for line in (done.stderr + done.stdout).splitlines() if not line.startswith("\tat ")]
             raise LocalClusterError(f"cannot format cluster {self.name}: {' '.join(said[-3:])}")
-        storage = Storage(self.cluster_id, (scratch / "bootstrap.checkpoint").read_bytes())
-        shutil.rmtree(scratch)
-        return storage
+        return Storage(self.cluster_id, (scratch / "bootstrap.checkpoint").read_bytes())
 
 
 def start_together(*clusters: Cluster) -> None:
-    """Start several clusters in parallel. If one fails none stays, and the first failure is raised."""
-    with ThreadPoolExecutor(max_workers=len(clusters)) as pool:
-        starts = [pool.submit(cluster.start) for cluster in clusters]
-        failures = [failure for start in starts if (failure := start.exception()) is not None]
-    if failures:
+    """Start several clusters at the same time. If one fails none stays, and its failure is raised."""
+    try:
         for cluster in clusters:
-            cluster.kill()
-        raise failures[0]
+            cluster.launch()
+        for cluster in clusters:
+            cluster.await_ready()
+    except BaseException:
+        for cluster in clusters:
+            cluster.give_up()
+        raise
 
 
-def _node(number: int) -> Node:
+def _node(number: int, proxied: bool) -> Node:
     client = free_port()
-    return Node(number, client, free_port(), free_port(), advertised_port=client)
+    return Node(number, client, free_port(), free_port(), advertised_port=free_port() if proxied else client)
