@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from farshore.config.connection_keys import ConnectionKeys
+from farshore.config.jaas import JaasError, LoginModule, parse_jaas
+from farshore.config.oauth import JAAS, OAuth, read_oauth
 from farshore.config.secret import Secret
-
-Extensions = tuple[tuple[str, str], ...]
-"""SASL extensions sent along with a token, by name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,45 +29,72 @@ class Scram:
     password: Secret
 
 
-@dataclass(frozen=True, slots=True)
-class ClientCredentials:
-    """OAUTHBEARER with tokens fetched from `token_endpoint` by OAuth's client credentials grant.
-
-    `endpoint_trusted_pem` are the authorities that vouch for the endpoint; None means the system's.
-    """
-
-    client_id: str
-    client_secret: Secret
-    token_endpoint: str
-    scope: str | None = None
-    audience: str | None = None
-    extensions: Extensions = ()
-    endpoint_trusted_pem: str | None = None
-
-    mechanism = "OAUTHBEARER"
-
-
-@dataclass(frozen=True, slots=True)
-class AccessToken:
-    """OAUTHBEARER with one token that the user obtained; when it expires, nobody renews it."""
-
-    token: Secret
-    extensions: Extensions = ()
-
-    mechanism = "OAUTHBEARER"
-
-
-@dataclass(frozen=True, slots=True)
-class UnsecuredToken:
-    """OAUTHBEARER with unsigned tokens made on the spot: Kafka's own arrangement for development."""
-
-    subject: str
-    lifetime_seconds: int = 3600
-    scope: str | None = None
-    extensions: Extensions = ()
-
-    mechanism = "OAUTHBEARER"
-
-
-OAuth = ClientCredentials | AccessToken | UnsecuredToken
 Sasl = Plain | Scram | OAuth
+
+_MODULES = {
+    "PLAIN": "org.apache.kafka.common.security.plain.PlainLoginModule",
+    "SCRAM-SHA-256": "org.apache.kafka.common.security.scram.ScramLoginModule",
+    "SCRAM-SHA-512": "org.apache.kafka.common.security.scram.ScramLoginModule",
+    "OAUTHBEARER": "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule",
+}
+
+
+def read_sasl(keys: ConnectionKeys) -> Sasl | None:
+    """How to log in; None after an error."""
+    mechanism = _read_mechanism(keys)
+    if mechanism is None:
+        return None
+    module = _read_module(keys, mechanism)
+    if module is None:
+        return None
+    return (
+        read_oauth(keys, module.options)
+        if mechanism == "OAUTHBEARER"
+        else _read_login(keys, mechanism, module)
+    )
+
+
+def _read_mechanism(keys: ConnectionKeys) -> str | None:
+    mechanism = keys.text("sasl.mechanism")
+    if not keys.given("sasl.mechanism"):
+        keys.error(
+            "security.protocol",
+            "sasl.mechanism is missing, and Kafka's default for it, GSSAPI, cannot be used: the Kafka client "
+            f"libraries come without Kerberos; name one that the brokers offer out of {', '.join(_MODULES)}",
+        )
+    # A mechanism other than these has been complained of already, by the table of keys.
+    return mechanism if mechanism in _MODULES else None
+
+
+def _read_module(keys: ConnectionKeys, mechanism: str) -> LoginModule | None:
+    text = keys.text(JAAS)
+    if text is None:
+        keys.error(
+            "sasl.mechanism",
+            f"{JAAS} is missing: {mechanism} needs it; a JAAS file given to a JVM is not read",
+        )
+        return None
+    try:
+        module = parse_jaas(text)
+    except JaasError as error:
+        keys.error(JAAS, f"{JAAS} {error}")
+        return None
+    if module.name != _MODULES[mechanism]:
+        keys.error(
+            JAAS, f"{JAAS}: the login module of {mechanism} is {_MODULES[mechanism]}, not {module.name}"
+        )
+        return None
+    return module
+
+
+def _read_login(keys: ConnectionKeys, mechanism: str, module: LoginModule) -> Plain | Scram | None:
+    missing = [name for name in ("username", "password") if not module.options.get(name)]
+    for name in missing:
+        keys.error(JAAS, f"{JAAS} has no option {name}, or an empty one")
+    if module.options.get("tokenauth", "").lower() == "true" and mechanism != "PLAIN":
+        keys.error(JAAS, f"{JAAS}: the option tokenauth is refused: delegation tokens are not supported")
+        return None
+    if missing:
+        return None
+    username, password = module.options["username"], Secret(module.options["password"])
+    return Plain(username, password) if mechanism == "PLAIN" else Scram(mechanism, username, password)

@@ -1,20 +1,31 @@
 """How to reach a cluster: Java client properties to one typed, client-neutral model.
 
-`ssl.*` is read in `farshore.config.tls`, `sasl.*` in `farshore.config.sasl`; this module joins the two.
+`ssl.*` is read in `tls` (with `stores`, `jks`, `pem`), `sasl.*` in `sasl` (with `jaas`, `oauth`).
 """
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from enum import StrEnum
 
-from farshore.config.entries import Entries, Findings, Origin
-from farshore.config.sasl import AccessToken, ClientCredentials, OAuth, Plain, Sasl, Scram, UnsecuredToken
-from farshore.config.tls import Tls
+from farshore.config.connection_keys import ConnectionKeys
+from farshore.config.entries import Entries, Findings, Origin, Severity
+from farshore.config.oauth import (
+    AccessToken,
+    ClientCredentials,
+    OAuth,
+    TokenEndpoint,
+    TokenFile,
+    UnsecuredToken,
+)
+from farshore.config.sasl import Plain, Sasl, Scram, read_sasl
+from farshore.config.tls import Tls, read_tls
 
 __all__ = [
     "Connection", "Security", "Protocol", "Tls",
-    "Sasl", "Plain", "Scram", "OAuth", "ClientCredentials", "AccessToken", "UnsecuredToken",
+    "Sasl", "Plain", "Scram", "OAuth", "ClientCredentials", "TokenEndpoint", "AccessToken", "TokenFile",
+    "UnsecuredToken",
     "read_connection",
 ]  # fmt: skip
 
@@ -26,6 +37,14 @@ class Protocol(StrEnum):
     SSL = "SSL"
     SASL_PLAINTEXT = "SASL_PLAINTEXT"
     SASL_SSL = "SASL_SSL"
+
+    @property
+    def encrypted(self) -> bool:
+        return self in (Protocol.SSL, Protocol.SASL_SSL)
+
+    @property
+    def logs_in(self) -> bool:
+        return self in (Protocol.SASL_PLAINTEXT, Protocol.SASL_SSL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,4 +75,37 @@ def read_connection(
     Every problem becomes a finding with the place of its entry, all in one run; `origin` is the place of
     what is missing. None if there was any error. Stores are opened here, so files must be readable.
     """
-    raise NotImplementedError
+    found = Findings()
+    keys = ConnectionKeys(entries, found, origin)
+    servers = _read_servers(keys, cluster)
+    protocol = Protocol((keys.text("security.protocol") or "PLAINTEXT").upper())
+    tls = read_tls(keys) if protocol.encrypted else None
+    sasl = read_sasl(keys) if protocol.logs_in else None
+    _pass_on(found, findings)
+    return None if found.errors else Connection(servers, Security(protocol, tls, sasl))
+
+
+# Kafka's own expression (Utils.HOST_PORT_PATTERN): the name of a listener may stand before the host.
+_SERVER = re.compile(r"(?:[0-9a-zA-Z\-%._]*://)?(\[?)([0-9a-zA-Z\-%._:]*)\]?:([0-9]+)")
+
+
+def _read_servers(keys: ConnectionKeys, cluster: str) -> tuple[str, ...]:
+    name = "bootstrap.servers"
+    elements = [element for element in keys.elements(name) if element]
+    if not elements:
+        keys.error(name, f"cluster {cluster} has no {name}")
+    servers = []
+    for element in elements:
+        match = _SERVER.fullmatch(element)
+        if match is None or not match[2] or not 0 < int(match[3]) < 65536:
+            keys.error(name, f"{name} of cluster {cluster}: {element!r} must be host:port or [address]:port")
+            continue
+        host = f"[{match[2]}]" if ":" in match[2] else match[2]
+        servers.append(f"{host}:{int(match[3])}")
+    return tuple(dict.fromkeys(servers))
+
+
+def _pass_on(found: Findings, findings: Findings) -> None:
+    tell = {Severity.ERROR: findings.error, Severity.WARNING: findings.warning, Severity.NOTE: findings.note}
+    for finding in found.of(*Severity):
+        tell[finding.severity](finding.origin, finding.message)
