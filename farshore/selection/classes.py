@@ -186,12 +186,13 @@ def _read_range(reader: Reader, ignore_case: bool) -> CharSet:
     low = _read_class_character(reader, ignore_case)
     if isinstance(low, CharSet):
         return low
-    high: str | CharSet = low
+    high = low
     if reader.peek() == "-" and reader.peek(1) not in ("[", "]"):
         reader.read()
-        high = END if reader.peek() == END else _read_class_character(reader, ignore_case, ends_range=True)
-        if isinstance(high, CharSet) or high < low:
+        end = _read_class_character(reader, ignore_case, ends_range=True)
+        if isinstance(end, CharSet) or end < low:
             raise reader.refusal("a range needs two characters, the lower one first", column)
+        high = end
     accepted = CharSet.span(low, high)
     return accepted.with_both_cases() if ignore_case else accepted
 

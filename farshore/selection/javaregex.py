@@ -3,12 +3,15 @@
 A pattern is translated, or refused with the column and what to write instead; it is never read in another way
 than Java reads it. Refused although Java takes them:
 
-- the flags `x`, `u`, `U` and `c`; properties of Unicode (`\\p{L}`, `\\p{IsAlphabetic}`, `\\p{javaLowerCase}`...);
-  characters by name, `\\N{...}`; grapheme clusters, `\\X` and `\\b{g}`: they change with Java's Unicode version
+- the flags `x`, `u`, `U` and `c`
+- what changes with Java's version of Unicode: properties (`\\p{L}`, `\\p{javaLowerCase}`), characters by name
+  (`\\N{...}`), grapheme clusters (`\\X`, `\\b{g}`)
 - lookbehind over a varying number of characters: `re` has none
 - references to a group that is still open, comes later, does not exist, or is inside a lookaround
-- classes where `&&` has nothing on one side, three `&` in a row, or a single `&` after `&&[...]`: Java's reading
-  of these is accidental, and of some it compiles what later fails
+- classes where `&&` has nothing on one side, three `&` in a row, or a single `&` after `&&[...]`: Java's
+  reading of these is accidental, and some compile and then fail in use
+- a count of two or more over what may be empty and is not plain (an assertion, an atomic group...): Java then
+  counts in a way of its own
 - half a surrogate pair
 
 On names outside ASCII, `\\b` is that of Java 19 and later: before, it took every Unicode letter for a word's.
@@ -21,6 +24,7 @@ from dataclasses import dataclass, field
 
 from farshore.errors import PatternError
 
+from .automaton import Automaton
 from .charset import EVERYTHING, CharSet
 from .parser import parse
 from .syntax import (
@@ -36,6 +40,7 @@ from .syntax import (
     Place,
     Repeat,
     Sequence,
+    may_explode,
     width,
 )
 
@@ -62,19 +67,26 @@ class JavaPattern:
     pattern: str
     tree: Node = field(init=False, repr=False, compare=False)
     _compiled: re.Pattern[str] = field(init=False, repr=False, compare=False)
+    _automaton: Automaton | None = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        tree = parse(self.pattern)
-        object.__setattr__(self, "tree", tree)
         try:
-            # Not fullmatch(): the end belongs into the pattern, so that it is one more thing to backtrack for.
+            tree = parse(self.pattern)
+            # Not fullmatch(): the end belongs into the pattern, as one more thing to backtrack for.
             compiled = re.compile(f"(?:{_Emitter(self.pattern).emit(tree)})\\Z", re.ASCII)
         except (re.error, OverflowError, RecursionError) as error:
             raise PatternError(f'pattern "{self.pattern}": cannot be compiled ({error}); write it simpler') from error
+        object.__setattr__(self, "tree", tree)
         object.__setattr__(self, "_compiled", compiled)
+        object.__setattr__(self, "_automaton", Automaton.of(tree) if may_explode(tree) else None)
+
+    def __reduce__(self) -> tuple[type[JavaPattern], tuple[str]]:
+        return JavaPattern, (self.pattern,)  # an automaton's memory is not worth sending to another process
 
     def matches(self, name: str) -> bool:
         """Whether the *whole* of `name` matches."""
+        if self._automaton is not None and self._automaton.can_read(name):
+            return self._automaton.matches(name)
         return self._compiled.match(name) is not None
 
 
@@ -113,8 +125,8 @@ class _Emitter:
         least, most = width(body)
         if least != most:
             raise PatternError(
-                f'pattern "{self._pattern}", column {column}: a lookbehind over a varying number of characters is '
-                "not supported; write one lookbehind for each length"
+                f'pattern "{self._pattern}", column {column}: a lookbehind over a varying number of '
+                "characters is not supported; write one lookbehind for each length"
             )
 
 

@@ -99,7 +99,9 @@ class _Parser:
                     return Chars(charset.EVERYTHING)
                 return Chars(~(CharSet.of("\n") if "d" in self._flags else charset.LINE_TERMINATORS))
             case "*" | "+" | "?":
-                advice = "write .* for any name" if character == "*" else f"write \\{character} for the character itself"
+                advice = (
+                    "write .* for any name" if character == "*" else f"write \\{character} for the character itself"
+                )
                 raise reader.refusal(f"nothing before {character} that it could repeat; {advice}", column)
             case _:
                 return self._literal(character, column)
@@ -165,7 +167,9 @@ class _Parser:
 
     def _reference(self, number: int, column: int) -> Node:
         if number > self._group_count or number in self._unreferable:
-            raise self._reader.refusal(f"group {number} does not end before this reference to it, or is in a lookaround", column)
+            raise self._reader.refusal(
+                f"group {number} does not end before this reference to it, or is in a lookaround", column
+            )
         return BackReference(number, "i" in self._flags)
 
     def _group(self, column: int) -> Node | None:

@@ -49,8 +49,8 @@ class Reader:
 def _without_quotes(pattern: str) -> Iterator[tuple[str, int]]:
     """Characters and columns, with `\\Q...\\E` spelled as escapes.
 
-    As Java does it, before anything else is looked at: so `\\Qab\\E+` repeats the `b` alone, and a quote works
-    inside a class too. The first character, if a digit, becomes `\\x3n`, lest an escape before it swallows it.
+    As Java does it, before anything else is looked at: so `\\Qab\\E+` repeats the `b` alone, and a quote
+    works inside a class too. A digit that comes first becomes `\\x3n`, lest an escape before it swallows it.
     """
     at = 0
     while at < len(pattern):

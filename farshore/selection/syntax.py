@@ -101,6 +101,16 @@ Node = Chars | Sequence | Alternation | Repeat | Group | Atomic | Look | BackRef
 EMPTY = Sequence(())
 
 
+def children(node: Node) -> tuple[Node, ...]:
+    match node:
+        case Sequence(parts) | Alternation(parts):
+            return parts
+        case Repeat(body) | Group(body) | Atomic(body) | Look(body):
+            return (body,)
+        case Chars() | BackReference() | Assertion():
+            return ()
+
+
 def width(node: Node) -> tuple[int, int | None]:
     """The least and the most characters `node` takes; None: no bound, or none known."""
     match node:
@@ -130,14 +140,21 @@ def is_plain(node: Node) -> bool:
 
     Then what it matches depends on nothing around it, and the order in which ways are tried does not matter.
     """
-    match node:
-        case Chars():
-            return True
-        case Sequence(parts) | Alternation(parts):
-            return all(is_plain(part) for part in parts)
-        case Repeat(body, greed=greed):
-            return greed is not Greed.POSSESSIVE and is_plain(body)
-        case Group(body):
-            return is_plain(body)
-        case _:
-            return False
+    if isinstance(node, Atomic | Look | BackReference | Assertion):
+        return False
+    if isinstance(node, Repeat) and node.greed is Greed.POSSESSIVE:
+        return False
+    return all(is_plain(child) for child in children(node))
+
+
+def may_explode(node: Node) -> bool:
+    """Whether trying all the ways may take for ever: something is repeated that itself has several ways."""
+    if isinstance(node, Repeat) and node.most != 1 and not _matches_in_one_way(node.body):
+        return True
+    return any(may_explode(child) for child in children(node))
+
+
+def _matches_in_one_way(node: Node) -> bool:
+    if isinstance(node, Alternation | Repeat):
+        return False
+    return all(_matches_in_one_way(child) for child in children(node))
