@@ -58,7 +58,12 @@ def _print_findings(findings: tuple[Finding, ...]) -> None:
     console = Console(stderr=True, soft_wrap=True, highlight=False)
     for finding in findings:
         console.print(
-            Text.assemble(f"{finding.origin}: ", (f"{finding.severity}", _COLOURS[finding.severity]), ": ", finding.message)
+            Text.assemble(
+                f"{finding.origin}: ",
+                (f"{finding.severity}", _COLOURS[finding.severity]),
+                ": ",
+                finding.message,
+            )
         )
     counts = {s: sum(f.severity is s for f in findings) for s in Severity}
     said = ", ".join(f"{n} {s}{'s' if n > 1 else ''}" for s, n in counts.items() if n)
@@ -93,7 +98,10 @@ def _flow_lines(flow: dict[str, Any]) -> list[Text]:
         row("internal" if number == 0 else "", f"{topic['name']} on {topic['cluster']}  ({topic['purpose']})")
     row("group", flow["worker_group"])
     for number, item in enumerate(flow["settings"]):
-        row("settings" if number == 0 else "", f"{item['key']} = {item['value']}  [{item['scope']}; {item['origin']}]")
+        row(
+            "settings" if number == 0 else "",
+            f"{item['key']} = {item['value']}  [{item['scope']}; {item['origin']}]",
+        )
     return lines
 
 

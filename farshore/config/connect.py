@@ -74,9 +74,7 @@ def _connector(content: _Pairs, file: str, path: str, findings: Findings) -> Con
     if isinstance(outer, str):
         name = Entry("name", outer, Origin(file, path=f"{path}name"))
         if entries.setdefault("name", name).text != outer:
-            findings.error(
-                entries["name"].origin, f"name is {entries['name'].text!r} here, but {outer!r} around it"
-            )
+            findings.error(entries["name"].origin, f"name is {entries['name'].text!r} here, but {outer!r} around it")
     return ConnectorConfig(Origin(file, path=f"{path}config"), entries)
 
 
@@ -99,9 +97,7 @@ def _json_word(value: object) -> str:
     return "an object" if isinstance(value, _Pairs) else "a list"
 
 
-def read_connect(
-    connectors: Sequence[ConnectorConfig], worker: Entries | None, findings: Findings
-) -> list[FlowConfig]:
+def read_connect(connectors: Sequence[ConnectorConfig], worker: Entries | None, findings: Findings) -> list[FlowConfig]:
     """The flows that these connectors make on that worker."""
     flows: dict[Flow, dict[Connector, Entries]] = {}
     for config in connectors:
@@ -114,8 +110,8 @@ def read_connect(
         if kind in others:
             findings.error(
                 config.origin,
-                f"a second {kind} for {flow}; the first is {others[kind]['name'].text!r}: one flow has one of each kind, "
-                "so run them from separate files",
+                f"a second {kind} for {flow}; the first is {others[kind]['name'].text!r}: one flow has one of each "
+                "kind, so run them from separate files",
             )
             continue
         others[kind] = config.entries
@@ -143,7 +139,9 @@ def _kind(config: ConnectorConfig, findings: Findings) -> Connector | None:
         # Connect also takes the simple name of a class, with or without its ending.
         if entry.text.strip() in (kind.class_name, kind.value, kind.value.removesuffix("Connector")):
             return kind
-    findings.error(entry.origin, f"{entry.text} is none of {', '.join(c.value for c in Connector)}, which Farshore does")
+    findings.error(
+        entry.origin, f"{entry.text} is none of {', '.join(c.value for c in Connector)}, which Farshore does"
+    )
     return None
 
 

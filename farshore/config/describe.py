@@ -67,9 +67,7 @@ def _flow(settings: FlowSettings) -> dict[str, Any]:
         "exactly_once": settings.worker.exactly_once_source_support.lower() == "enabled",
         "worker_group": settings.worker.group_id,
         "internal_topics": list(internal_topics(settings)),
-        "connectors": [
-            {"name": c.name, "kind": str(c.kind), "paused": c.paused} for c in settings.connectors
-        ],
+        "connectors": [{"name": c.name, "kind": str(c.kind), "paused": c.paused} for c in settings.connectors],
         "settings": list(_effective(settings)),
     }
 

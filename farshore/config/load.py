@@ -69,9 +69,7 @@ def _flow_configs(
                 if "connector.class" in named:
                     connectors.append(ConnectorConfig(Origin(document.file), named))
                 elif not _is_worker(named):
-                    flows += read_dedicated(
-                        entries, file=document.file, only_targets=only_targets, findings=findings
-                    )
+                    flows += read_dedicated(entries, file=document.file, only_targets=only_targets, findings=findings)
                 elif worker is None:
                     worker = named
                 else:

@@ -114,7 +114,8 @@ def _judge_top_level_key(entry: Entry, aliases: Sequence[str], findings: Finding
         )
     elif name in ANY_CONNECTOR or name.startswith(CONNECTOR_FAMILIES):
         findings.warning(
-            entry.origin, f"MirrorMaker 2 ignores {name} at the top level: write it for a flow, such as {example}.{name}"
+            entry.origin,
+            f"MirrorMaker 2 ignores {name} at the top level: write it for a flow, such as {example}.{name}",
         )
     elif (word := _word(name, tuple(CLIENT_KEYS))) is not None:
         findings.warning(
@@ -124,7 +125,8 @@ def _judge_top_level_key(entry: Entry, aliases: Sequence[str], findings: Finding
         _judge_client_key(entry, name[len(word) :], word, findings)
     elif entry.text.startswith("->"):
         findings.error(
-            entry.origin, f"white space inside the name of a flow: write {name}{entry.text.split('.')[0].replace(' ', '')}"
+            entry.origin,
+            f"white space inside the name of a flow: write {name}{entry.text.split('.')[0].replace(' ', '')}",
         )
     elif (alias := _undeclared_alias(name)) is not None:
         findings.error(entry.origin, f"alias {alias} is used in {name} but not declared in `clusters`")
@@ -145,7 +147,10 @@ def _report_undeclared_pair(entry: Entry, aliases: Sequence[str], findings: Find
         target = next((rest[: -len(f".{n}")] for n in _suffixes(rest) if n in ANY_CONNECTOR), rest.partition(".")[0])
     missing = [alias for alias in (source, target) if alias not in aliases]
     if missing:
-        findings.error(entry.origin, f"alias {' and '.join(missing)} is used in {entry.key} but not declared in `clusters`")
+        findings.error(
+            entry.origin,
+            f"alias {' and '.join(missing)} is used in {entry.key} but not declared in `clusters`",
+        )
     else:
         findings.error(entry.origin, f"{entry.key}: after {source}->{target} a dot and a key must follow")
 
@@ -153,7 +158,7 @@ def _report_undeclared_pair(entry: Entry, aliases: Sequence[str], findings: Find
 def _undeclared_alias(key: str) -> str | None:
     """The part before a key that only clusters have, as in `C.bootstrap.servers`."""
     for name in _suffixes(key):
-        if name in CONNECTION or (word := _word(name, tuple(CLIENT_KEYS))) and name[len(word) :] in CLIENT_KEYS[word]:
+        if name in CONNECTION or ((word := _word(name, tuple(CLIENT_KEYS))) and name[len(word) :] in CLIENT_KEYS[word]):
             return key[: -len(name) - 1]
     return None
 

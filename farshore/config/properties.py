@@ -6,6 +6,8 @@ key and text. As `Properties.load` does, bytes are read as ISO-8859-1; other cha
 
 from __future__ import annotations
 
+import re
+
 import javaproperties
 
 from farshore.config.entries import Entry, Findings, Origin
@@ -24,10 +26,14 @@ def read_properties(data: bytes, file: str, findings: Findings) -> list[Entry]:
             if isinstance(element, javaproperties.KeyValue):
                 origin = Origin(file, line)
                 _warn_of_misread_bytes(element.source, origin, findings)
+                _tell_of_lost_backslash(element.source, origin, findings)
                 entries.append(Entry(element.key, element.value, origin))
             line += _lines_in(element.source)
     except javaproperties.InvalidUEscapeError as error:
-        findings.error(Origin(file, _line_of(text, error.escape)), f"malformed \\u escape {error.escape!r}: it needs four hex digits")
+        findings.error(
+            Origin(file, _line_of(text, error.escape)),
+            f"malformed \\u escape {error.escape!r}: it needs four hex digits",
+        )
     _warn_of_repeated_keys(entries, findings)
     return entries
 
@@ -53,6 +59,16 @@ def _warn_of_misread_bytes(source: str, origin: Origin, findings: Findings) -> N
         f"looks like UTF-8, but Java reads properties files as ISO-8859-1 and so do we: write \\u{ord(strange):04x} "
         "for the character, and likewise for others",
     )
+
+
+def _tell_of_lost_backslash(source: str, origin: Origin, findings: Findings) -> None:
+    """`\\.` in a properties file is a plain dot, so a regular expression may select more than was meant."""
+    lost = re.search(r"(?<!\\)(?:\\\\)*\\([^\\tnrfu:=#!\s])", source)
+    if lost:
+        findings.note(
+            origin,
+            f"the backslash before {lost[1]!r} vanishes, as it does in MirrorMaker 2: write two to keep one",
+        )
 
 
 def _warn_of_repeated_keys(entries: list[Entry], findings: Findings) -> None:

@@ -34,7 +34,11 @@ def check_flow(flow: Flow, worker: Entries, connectors: Mapping[Connector, Entri
 
 
 def check_exactly_once(
-    source: SourceSettings, worker: WorkerSettings, entries: Entries, worker_entries: Entries, findings: Findings
+    source: SourceSettings,
+    worker: WorkerSettings,
+    entries: Entries,
+    worker_entries: Entries,
+    findings: Findings,
 ) -> None:
     """Exactly once means to copy what was committed, and nothing else."""
     isolation = source.source.consumer.tuning.isolation_level
@@ -61,8 +65,8 @@ def _check_two_clusters(flow: Flow, entries: Entries, findings: Findings) -> Non
     if shared:
         findings.error(
             sides[1].origin,
-            f"{flow.source} and {flow.target} share the bootstrap server {min(shared)}: a cluster that is mirrored into "
-            "itself would grow for ever",
+            f"{flow.source} and {flow.target} share the bootstrap server {min(shared)}: a cluster that is mirrored "
+            "into itself would grow for ever",
         )
 
 

@@ -91,7 +91,7 @@ class Side:
     admin: Client[AdminTuning]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ConnectorSettings:
     """What all three connectors have. `paused`: the file itself wants it paused or stopped."""
 
@@ -106,7 +106,7 @@ class ConnectorSettings:
     admin_timeout: timedelta = setting("admin.timeout.ms")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SourceSettings(ConnectorSettings):
     """The copying of records, topics, topic configs and ACLs."""
 
@@ -136,7 +136,7 @@ class SourceSettings(ConnectorSettings):
         return self.policy.offset_syncs_topic(self.target.alias if on_source else self.source.alias)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class CheckpointSettings(ConnectorSettings):
     """The following of consumer groups."""
 
@@ -155,7 +155,7 @@ class CheckpointSettings(ConnectorSettings):
         return self.policy.checkpoints_topic(self.source.alias)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class HeartbeatSettings(ConnectorSettings):
     """The proof of life: records into the target's `heartbeats` topic."""
 
@@ -164,7 +164,7 @@ class HeartbeatSettings(ConnectorSettings):
     heartbeats_topic_replication_factor: int = setting("heartbeats.topic.replication.factor")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerSettings:
     """The Connect worker whose group and topics Farshore takes over. Records are written through `producer`."""
 

@@ -15,7 +15,6 @@ from farshore.config.settings import (
     AdminTuning,
     CheckpointSettings,
     Client,
-    ConnectorSettings,
     ConsumerTuning,
     FlowSettings,
     HeartbeatSettings,
@@ -27,9 +26,13 @@ from farshore.config.settings import (
 from farshore.config.typed import Values, build, read_values, with_modern_names
 from farshore.errors import PatternError
 from farshore.naming import ReplicationPolicy, policy
-from farshore.selection import Filter
+from farshore.selection import Filter, hints
 
-_TUNINGS: dict[str, type[Any]] = {"consumer": ConsumerTuning, "producer": ProducerTuning, "admin": AdminTuning}
+_TUNINGS: dict[str, type[Any]] = {
+    "consumer": ConsumerTuning,
+    "producer": ProducerTuning,
+    "admin": AdminTuning,
+}
 _CLASSES: dict[Connector, type[Any]] = {
     Connector.SOURCE: SourceSettings,
     Connector.CHECKPOINT: CheckpointSettings,
@@ -75,7 +78,12 @@ class Settler:
         values = read_values(entries, CONNECTOR_KEYS[kind], self._findings)
         naming = self._policy(entries, values)
         sides = {side: self._side(entries, side) for side in ("source", "target")}
-        given: dict[str, object] = {"kind": kind, "policy": naming, "paused": paused, "effective": values.effective}
+        given: dict[str, object] = {
+            "kind": kind,
+            "policy": naming,
+            "paused": paused,
+            "effective": values.effective,
+        }
         modern = with_modern_names(entries, CONNECTOR_KEYS[kind], Findings())
         if kind is not Connector.HEARTBEAT:
             given["topics"] = self._filter(modern, values, "topics", "topics.exclude")
@@ -103,9 +111,7 @@ class Settler:
         alias_entry = entries.get(f"{side}.cluster.alias")
         alias = alias_entry.text.strip() if alias_entry else side
         origin = alias_entry.origin if alias_entry else _place(entries)
-        clients = {
-            role: self._client(_client_entries(entries, side, role), role, alias, origin) for role in _TUNINGS
-        }
+        clients = {role: self._client(_client_entries(entries, side, role), role, alias, origin) for role in _TUNINGS}
         return None if None in clients.values() else Side(alias, **clients)  # type: ignore[arg-type]
 
     def _client(self, entries: Entries, role: str, alias: str, origin: Origin) -> Client[Any] | None:
@@ -135,18 +141,23 @@ class Settler:
         return policy(values.text("replication.policy.class"), separator, enabled, alias)
 
     def _filter(self, entries: Entries, values: Values, include: str | None, exclude: str) -> Filter | None:
-        """Include and exclude are tried one by one, so that a complaint has the right place."""
-        parts: list[tuple[str, ...]] = []
+        """Include and exclude are read one by one, so that a complaint has the right place."""
+        before = len(self._findings.errors)
         for name in (include, exclude):
-            elements = (".*",) if name is None else values.texts(name)
-            parts.append(elements)
+            if name is None or name not in entries:
+                continue
             try:
-                Filter(elements, ())
+                Filter(values.texts(name))
             except PatternError as error:
-                assert name is not None
-                self._findings.error(entries[name].origin, f"{name}: {error}")
-                return None
-        return Filter(*parts)
+                self._findings.error(entries[name].origin, f"{entries[name].key}: {error}")
+                continue
+            for hint in hints(values.texts(name), of_topics=name.startswith("topics")):
+                self._findings.warning(entries[name].origin, f"{entries[name].key}: {hint}")
+        if len(self._findings.errors) > before:
+            return None
+        if include is None:
+            return Filter.all_except(values.texts(exclude))
+        return Filter(values.texts(include), values.texts(exclude))
 
     def _check_converters(self, worker: Entries, connectors: Mapping[Connector, Entries]) -> None:
         """The worker's converter applies where a connector has none of its own; dedicated mode's is ByteArray."""

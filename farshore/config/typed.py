@@ -90,7 +90,7 @@ def _parsed(entry: Entry, key: Key, findings: Findings) -> Value:
 
 
 @cache
-def _settings_of(cls: type[Any]) -> tuple[tuple[str, str, bool], ...]:
+def _settings_of(cls: Any) -> tuple[tuple[str, str, bool], ...]:
     """Name, key, and whether it is a duration, for each field of `cls` that was made by `setting`."""
     hints = get_type_hints(cls)
     return tuple(
@@ -103,7 +103,7 @@ def _settings_of(cls: type[Any]) -> tuple[tuple[str, str, bool], ...]:
 def build(cls: type[T], values: Values, **given: object) -> T:
     """An instance of a settings class: `given` fields, and the values of the keys its other fields name."""
     arguments = dict(given)
-    for field_name, key, is_duration in _settings_of(cls):
+    for field_name, key, is_duration in _settings_of(cls):  # type: ignore[arg-type]
         value = values.by_name[key]
         arguments[field_name] = _duration(key, value) if is_duration and value is not None else value
     return cls(**arguments)

@@ -151,7 +151,8 @@ SOURCE = (
         Status.NO_EFFECT, "fetches wait at the broker for fetch.max.wait.ms", since="2.4"),
     Key("refresh.topics.enabled", Type.BOOLEAN, True, Scope.SOURCE, "Whether new topics and partitions are looked for.",
         since="2.4"),
-    Key("refresh.topics.interval.seconds", Type.LONG, 600, Scope.SOURCE, "How often.", check=at_least(1), since="2.4"),
+    Key("refresh.topics.interval.seconds", Type.LONG, 600, Scope.SOURCE, "How often.", check=at_least(1),
+        since="2.4"),
     Key("sync.topic.configs.enabled", Type.BOOLEAN, True, Scope.SOURCE, "Whether topic configs are kept in step.",
         since="2.4"),
     Key("sync.topic.configs.interval.seconds", Type.LONG, 600, Scope.SOURCE, "How often.", check=at_least(1),
@@ -203,9 +204,11 @@ CHECKPOINT = (
     Key("group.filter.class", Type.CLASS, "org.apache.kafka.connect.mirror.DefaultGroupFilter", Scope.CHECKPOINT,
         "Java class that selects groups.", Status.REFUSED, _NO_JAVA_CODE, since="2.4"),
     Key("refresh.groups.enabled", Type.BOOLEAN, True, Scope.CHECKPOINT, "Whether new groups are looked for.", since="2.4"),
-    Key("refresh.groups.interval.seconds", Type.LONG, 600, Scope.CHECKPOINT, "How often.", check=at_least(1), since="2.4"),
+    Key("refresh.groups.interval.seconds", Type.LONG, 600, Scope.CHECKPOINT, "How often.", check=at_least(1),
+        since="2.4"),
     Key("emit.checkpoints.enabled", Type.BOOLEAN, True, Scope.CHECKPOINT, "Whether checkpoints are written.", since="2.4"),
-    Key("emit.checkpoints.interval.seconds", Type.LONG, 60, Scope.CHECKPOINT, "How often.", check=at_least(1), since="2.4"),
+    Key("emit.checkpoints.interval.seconds", Type.LONG, 60, Scope.CHECKPOINT, "How often.", check=at_least(1),
+        since="2.4"),
     Key("sync.group.offsets.enabled", Type.BOOLEAN, False, Scope.CHECKPOINT,
         "Whether translated offsets are committed for idle groups on the target.", since="2.7"),
     Key("sync.group.offsets.interval.seconds", Type.LONG, 60, Scope.CHECKPOINT, "How often.", check=at_least(1),
@@ -218,7 +221,8 @@ CHECKPOINT = (
 
 HEARTBEAT = (
     Key("emit.heartbeats.enabled", Type.BOOLEAN, True, Scope.HEARTBEAT, "Whether heartbeats are written.", since="2.4"),
-    Key("emit.heartbeats.interval.seconds", Type.LONG, 1, Scope.HEARTBEAT, "How often.", check=at_least(1), since="2.4"),
+    Key("emit.heartbeats.interval.seconds", Type.LONG, 1, Scope.HEARTBEAT, "How often.", check=at_least(1),
+        since="2.4"),
     Key("heartbeats.topic.replication.factor", Type.SHORT, 3, Scope.HEARTBEAT, "Replicas of the heartbeats topic.",
         check=positive_or_broker_default, since="2.4"),
 )  # fmt: skip
