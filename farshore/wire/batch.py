@@ -17,8 +17,7 @@
     61  records                       compressed as a whole by the codec
 
 Offset, length and leader epoch lie before the CRC, so that a broker can set them; producer id, epoch and
-sequence lie behind it. Nothing here looks at single records. This is the hot path: one unpack and one
-object a batch.
+sequence lie behind it. This is the hot path: nothing here looks at single records.
 """
 
 from __future__ import annotations
@@ -59,8 +58,7 @@ _COVERED_HEADER = _layout(_COVERED)
 HEADER_SIZE = _HEADER.size
 _COVERED_AT = _UNCOVERED_HEADER.size
 _LENGTH_FROM = _layout(_FRAME[:2]).size  # `length` counts from here
-# By magic. The old ones hold a CRC, magic, attributes, from 1 on a timestamp, and the lengths of key and
-# value.
+# By magic. The old ones hold CRC, magic, attributes, the lengths of key and value, and 1 a timestamp.
 _SMALLEST_LENGTH = (14, 22, HEADER_SIZE - _LENGTH_FROM)
 
 _CODEC_BITS = 0b111
@@ -191,9 +189,7 @@ class Batch(NamedTuple):
         return b"".join((_UNCOVERED_HEADER.pack(0, self.length, -1, 2, crc), covered, payload))
 
     def __repr__(self) -> str:
-        return (
-            f"batch {self.base_offset}..{self.last_offset} ({self.record_count} records, {self.size} bytes)"
-        )
+        return f"batch {self.base_offset}..{self.last_offset} ({self.record_count} records, {self.size} bytes)"
 
 
 class OldBatch(NamedTuple):
@@ -225,8 +221,9 @@ class Scan:
 
     Brokers fill a response to its limit, so the last batch may be cut off. It is left out, and afterwards
     `needed` is the number of bytes that a fetch must allow to get further: the size of that batch, or of a
-    header where not even its frame has come. 0 means that nothing was cut off. Bytes that cannot be a batch
-    raise MalformedBatch, after the good ones before them.
+    header where not even its frame has come. 0 means that nothing was cut off. No CRC covers a length, so
+    believe `needed` up to a limit only. Bytes that cannot be a batch raise MalformedBatch, after the good
+    ones before them.
     """
 
     def __init__(self, buffer: bytes) -> None:
@@ -247,7 +244,7 @@ class Scan:
                 return
             if magic == 2:
                 batch = Batch(buffer, start, *_HEADER.unpack_from(buffer, start))
-                if not 0 <= batch.record_count <= batch.last_offset_delta + 1:
+                if batch.last_offset_delta < 0 or not 0 <= batch.record_count <= batch.last_offset_delta + 1:
                     raise MalformedBatch(f"{batch} at byte {start}: its count and its offsets disagree")
                 yield batch
             else:
@@ -256,7 +253,5 @@ class Scan:
 
 
 def next_sequence(sequence: int, count: int) -> int:
-    """The base sequence of the batch that follows one of `count` records at `sequence`; 0 comes after
-    2³¹−1.
-    """
+    """The base sequence after a batch of `count` records at `sequence`; 0 comes after 2³¹−1."""
     return (sequence + count) & _MAX_SEQUENCE

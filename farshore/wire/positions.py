@@ -72,9 +72,7 @@ def decode_position(key: bytes | None, value: bytes | None) -> Position | None:
     cluster, topic = fields["cluster"], fields["topic"]
     number = _integer(fields["partition"], _MAX_PARTITION)
     if not isinstance(cluster, str) or not isinstance(topic, str) or number is None or number < 0:
-        raise MalformedRecord(
-            f"position key: cluster, partition or topic is of the wrong kind: {_shown(key)}"
-        )
+        raise MalformedRecord(f"position key: cluster, partition or topic is of the wrong kind: {_shown(key)}")
     return Position(connector, cluster, TopicPartition(topic, number), _offset(value))
 
 

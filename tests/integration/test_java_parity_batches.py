@@ -90,9 +90,7 @@ def test_java_reads_the_same_records_from_a_readdressed_batch(
                 )
                 questions.append(("read", word(ours)))
     assert {batch.codec for batch, _ in before} == set(Codec)
-    for number, ((batch, seen), answer) in enumerate(
-        zip(before, ask("BatchesProbe", questions), strict=True), 1
-    ):
+    for number, ((batch, seen), answer) in enumerate(zip(before, ask("BatchesProbe", questions), strict=True), 1):
         (text,) = answer
         after = Described.parse(text)
         assert after.header[:-2] == (

@@ -31,9 +31,7 @@ def built(
     record_count: int = 10,
 ) -> bytes:
     """A batch put together by hand, by Kafka's documentation."""
-    covered = struct.pack(">hi", attributes, last_offset_delta) + struct.pack(
-        ">qq", base_timestamp, max_timestamp
-    )
+    covered = struct.pack(">hi", attributes, last_offset_delta) + struct.pack(">qq", base_timestamp, max_timestamp)
     covered += struct.pack(">qhii", producer_id, producer_epoch, base_sequence, record_count) + payload
     body = struct.pack(">ibI", leader_epoch, 2, google_crc32c.value(covered)) + covered
     return struct.pack(">qi", base_offset, len(body)) + body
@@ -55,9 +53,7 @@ def readdressed(batch: Batch, **changed: Any) -> bytes:
 
 
 def test_a_header_is_read_field_by_field() -> None:
-    data = built(
-        b"x" * 11, attributes=0b0110011, producer_id=9, producer_epoch=8, base_sequence=7, record_count=4
-    )
+    data = built(b"x" * 11, attributes=0b0110011, producer_id=9, producer_epoch=8, base_sequence=7, record_count=4)
     batch = only(data)
     assert (batch.base_offset, batch.last_offset, batch.next_offset) == (100, 109, 110)
     assert (batch.size, batch.start, batch.end) == (HEADER_SIZE + 11, 0, len(data))
@@ -130,7 +126,7 @@ def test_nonsense_behind_good_batches_raises_after_them(nonsense: bytes) -> None
         next(batches)
 
 
-@pytest.mark.parametrize(("count", "delta"), [(-1, 9), (11, 9), (1, -1), (0, -2)])
+@pytest.mark.parametrize(("count", "delta"), [(-1, 9), (11, 9), (1, -1), (0, -1)])
 def test_a_header_that_contradicts_itself_is_malformed(count: int, delta: int) -> None:
     with pytest.raises(MalformedBatch, match="its count and its offsets disagree"):
         only(built(record_count=count, last_offset_delta=delta))

@@ -133,9 +133,7 @@ def logs(draw: st.DrawFn) -> Log:
 
 
 @given(logs(), st.data())
-def test_committed_only_agrees_with_what_happened_wherever_a_fetch_is_cut(
-    log: Log, data: st.DataObject
-) -> None:
+def test_committed_only_agrees_with_what_happened_wherever_a_fetch_is_cut(log: Log, data: st.DataObject) -> None:
     start = data.draw(st.integers(0, len(log.batches)))
     stop = data.draw(st.integers(start, len(log.batches)))
     fetched = log.batches[start:stop]

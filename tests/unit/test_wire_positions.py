@@ -46,10 +46,7 @@ def test_positions_survive_the_round_trip(
     connector: str, cluster: str, topic: str, partition: int, offset: int | None
 ) -> None:
     position = Position(connector, cluster, TopicPartition(topic, partition), offset)
-    assert (
-        decode_position(source_key(connector, cluster, position.partition), position_value(offset))
-        == position
-    )
+    assert decode_position(source_key(connector, cluster, position.partition), position_value(offset)) == position
 
 
 def test_fields_in_another_order_and_blanks_are_read_too() -> None:
