@@ -46,12 +46,8 @@ ROWS: dict[str, Mapping[str, Key]] = {
 
 _FILLED_IN = "required by a worker; a dedicated file fills it in"
 _SET_BY_CONNECT = "required by a plain client; Connect and MirrorMaker 2 set it"
-_ESCAPED = "in Kafka the dots are not escaped, so that they match any character"
 
 OTHER_DEFAULTS = {
-    ("MirrorSourceConfig", "config.properties.exclude"): _ESCAPED,
-    ("MirrorSourceTaskConfig", "config.properties.exclude"): _ESCAPED,
-    ("ConfigPropertyFilterConfig", "config.properties.exclude"): _ESCAPED,
     ("MirrorSourceTaskConfig", "task.assigned.partitions"): "Connect sets it",
     ("MirrorCheckpointTaskConfig", "task.assigned.groups"): "Connect sets it",
     ("ConsumerConfig", "isolation.level"): "Farshore leaves out aborted records unless told otherwise",
@@ -161,8 +157,7 @@ def test_every_row_is_known_to_kafka_or_says_why_not(kafka: Answer) -> None:
     strange = [
         row.name
         for row in TABLE
-        if (row.scope, row.name) not in known
-        and not (row.removed or row.legacy_of or row.name.startswith("farshore."))
+        if (row.scope, row.name) not in known and not (row.removed or row.legacy_of or row.name.startswith("farshore."))
     ]
     assert strange == []
 
@@ -184,8 +179,7 @@ def test_defaults_agree_but_for_the_known_ones(kafka: Answer) -> None:
     other = {
         (definition, name): (row.default, theirs.get("default", "required"))
         for definition, name, row, theirs in covered(kafka)
-        if row.required != ("default" not in theirs)
-        or (not row.required and row.default != frozen(theirs["default"]))
+        if row.required != ("default" not in theirs) or (not row.required and row.default != frozen(theirs["default"]))
     }
     unknown = {place: defaults for place, defaults in other.items() if place not in OTHER_DEFAULTS}
     assert unknown == {}

@@ -227,6 +227,15 @@ def between(low: float, high: float) -> Check:
     return check
 
 
+def interval(value: Value) -> str | None:
+    """For the intervals of jobs: MirrorMaker 2 takes a negative one for "never", and cannot schedule one of 0."""
+    return "must be at least 1, or negative for never, not 0" if value == 0 else None
+
+
+def not_empty(value: Value) -> str | None:
+    return None if value else "must not be empty"
+
+
 def positive_or_broker_default(value: Value) -> str | None:
     """For counts of replicas and partitions: 1 and more, or -1 for what the brokers have as their default."""
     assert isinstance(value, int)
