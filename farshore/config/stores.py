@@ -126,12 +126,12 @@ _PKCS12_KEY_BAG = bytes.fromhex("060b2a864886f70d010c0a0102")
 
 
 def _read(path: str) -> bytes:
+    if not path or "\0" in path:
+        raise StoreError(f"{path!r} cannot be the name of a file")
     try:
         return Path(path).read_bytes()
     except OSError as error:
         raise StoreError(f"{path} cannot be read: {error.strerror or error}") from None
-    except ValueError:
-        raise StoreError(f"{path!r} cannot be the name of a file") from None
 
 
 def _format_of(data: bytes, declared: StoreType, path: str) -> StoreType:
