@@ -9,7 +9,8 @@ from collections.abc import Iterable
 from typing import Any
 
 from farshore.config.entries import Finding
-from farshore.config.security import Connection, Scram
+from farshore.config.keys import CONNECTION
+from farshore.config.security import Connection
 from farshore.config.settings import Client, ConnectorSettings, Effective, FlowSettings, Settings
 from farshore.naming import HEARTBEATS, IdentityPolicy, ReplicationPolicy, board_topic, ledger_topic
 
@@ -45,12 +46,8 @@ def _connection(connection: Connection) -> dict[str, Any]:
     return {
         "bootstrap_servers": list(connection.bootstrap_servers),
         "security_protocol": str(connection.security.protocol),
-        "sasl_mechanism": None if sasl is None else sasl.mechanism if isinstance(sasl, Scram) else _mechanism(sasl),
+        "sasl_mechanism": None if sasl is None else sasl.mechanism,
     }
-
-
-def _mechanism(sasl: object) -> str:
-    return "PLAIN" if type(sasl).__name__ == "Plain" else "OAUTHBEARER"
 
 
 def _flow(settings: FlowSettings) -> dict[str, Any]:
@@ -110,7 +107,8 @@ def _effective(settings: FlowSettings) -> Iterable[dict[str, str]]:
             row = (item.name, item.shown, str(item.origin))
             if item.name not in _SAID_ELSEWHERE and item.origin.file != "default" and row not in seen:
                 seen.add(row)
-                yield {"scope": scope, "key": item.name, "value": item.shown, "origin": str(item.origin)}
+                whose = scope.partition(" ")[0] if item.name in CONNECTION else scope
+                yield {"scope": whose, "key": item.name, "value": item.shown, "origin": str(item.origin)}
 
 
 def _scopes(settings: FlowSettings) -> Iterable[tuple[str, Iterable[Effective]]]:

@@ -91,12 +91,17 @@ class Finding:
 
 
 class Findings:
-    """Collects findings while a configuration is read, so that one run reports them all. Equal ones count once."""
+    """Collects findings while a configuration is read, so that one run reports them all. Equal ones are kept once.
+
+    `errors_said` counts repeated ones too: whoever compares it before and after knows whether a part is in order.
+    """
 
     def __init__(self) -> None:
         self._found: dict[Finding, None] = {}
+        self.errors_said = 0
 
     def error(self, origin: Origin, message: str) -> None:
+        self.errors_said += 1
         self._found[Finding(Severity.ERROR, message, origin)] = None
 
     def warning(self, origin: Origin, message: str) -> None:

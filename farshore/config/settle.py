@@ -51,7 +51,7 @@ class Settler:
 
     def settle(self, config: FlowConfig) -> FlowSettings | None:
         """The flow's settings, None if anything of it is in error."""
-        before = len(self._findings.errors)
+        before = self._findings.errors_said
         providers = Providers(config.worker, self._findings)
         worker_entries = providers.resolve(config.worker)
         connectors = {kind: providers.resolve(entries) for kind, entries in config.connectors.items()}
@@ -64,7 +64,7 @@ class Settler:
         source = settled.get(Connector.SOURCE)
         if worker is not None and source is not None:
             check_exactly_once(source, worker, connectors[Connector.SOURCE], worker_entries, self._findings)
-        if worker is None or None in settled.values() or len(self._findings.errors) > before:
+        if worker is None or None in settled.values() or self._findings.errors_said > before:
             return None
         return FlowSettings(
             config.flow,
@@ -100,7 +100,8 @@ class Settler:
         producer = {k: e for k, e in entries.items() if k in CONNECTION}
         producer |= with_prefix(entries, "producer.")
         producer |= with_prefix(source, "producer.override.")
-        origin = _place(entries)
+        alias = next((e["target.cluster.alias"] for e in config.connectors.values() if "target.cluster.alias" in e), None)
+        origin = alias.origin if alias else _place(entries)
         connection = self._connection(entries, config.flow.target, origin)
         client = self._client(producer, "producer", config.flow.target, origin)
         if connection is None or client is None:
@@ -142,7 +143,7 @@ class Settler:
 
     def _filter(self, entries: Entries, values: Values, include: str | None, exclude: str) -> Filter | None:
         """Include and exclude are read one by one, so that a complaint has the right place."""
-        before = len(self._findings.errors)
+        before = self._findings.errors_said
         for name in (include, exclude):
             if name is None or name not in entries:
                 continue
@@ -153,7 +154,7 @@ class Settler:
                 continue
             for hint in hints(values.texts(name), of_topics=name.startswith("topics")):
                 self._findings.warning(entries[name].origin, f"{entries[name].key}: {hint}")
-        if len(self._findings.errors) > before:
+        if self._findings.errors_said > before:
             return None
         if include is None:
             return Filter.all_except(values.texts(exclude))

@@ -86,7 +86,12 @@ def mm2_files(count: int) -> list[bytes]:
 
 def _refused_by_kafka(line: str) -> bool:
     """MirrorMakerConfig itself parses a few keys; a text of ours in one of them would be refused at once."""
-    parsed = ("listeners", "rest.advertised.port", "dedicated.mode.enable.internal.rest", "response.http.headers.config")
+    parsed = (
+        "listeners",
+        "rest.advertised.port",
+        "dedicated.mode.enable.internal.rest",
+        "response.http.headers.config",
+    )
     numbers = tuple(key.name for key in CONNECTION.values() if key.type not in ("string", "password", "list", "class"))
     return line.startswith((*parsed, *numbers, "ssl.engine.factory.class", "sasl.login", "sasl.client.callback",
                             "sasl.oauthbearer", "ssl.", "metric"))  # fmt: skip
