@@ -41,7 +41,6 @@ from .syntax import (
     Repeat,
     Sequence,
     may_explode,
-    width,
 )
 
 _OTHER_TERMINATORS = r"\r\x85\u2028\u2029"
@@ -73,7 +72,7 @@ class JavaPattern:
         try:
             tree = parse(self.pattern)
             # Not fullmatch(): the end belongs into the pattern, as one more thing to backtrack for.
-            compiled = re.compile(f"(?:{_Emitter(self.pattern).emit(tree)})\\Z", re.ASCII)
+            compiled = re.compile(f"(?:{_spell(tree)})\\Z", re.ASCII)
         except (re.error, OverflowError, RecursionError) as error:
             raise PatternError(f'pattern "{self.pattern}": cannot be compiled ({error}); write it simpler') from error
         object.__setattr__(self, "tree", tree)
@@ -90,44 +89,30 @@ class JavaPattern:
         return self._compiled.match(name) is not None
 
 
-class _Emitter:
-    def __init__(self, pattern: str) -> None:
-        self._pattern = pattern
-
-    def emit(self, node: Node) -> str:
-        """`node` as `re` spells it, fit to stand in a sequence or to be repeated."""
-        match node:
-            case Chars(accepted):
-                return _spell_set(accepted)
-            case Sequence(parts):
-                return f"(?:{''.join(self.emit(part) for part in parts)})"
-            case Alternation(branches):
-                return f"(?:{'|'.join(self.emit(branch) for branch in branches)})"
-            case Repeat(body, least, most, Greed.POSSESSIVE):
-                # To Java each round is atomic, not only all of them together.
-                return f"(?>(?>{self.emit(body)}){_spell_counts(least, most)})"
-            case Repeat(body, least, most, greed):
-                return f"(?:(?:{self.emit(body)}){_spell_counts(least, most)}{greed.value})"
-            case Group(body, number):
-                return f"(?P<g{number}>{self.emit(body)})"
-            case Atomic(body):
-                return f"(?>{self.emit(body)})"
-            case Look(body, ahead, negative, column):
-                if not ahead:
-                    self._check_lookbehind(body, column)
-                return f"(?{'' if ahead else '<'}{'!' if negative else '='}{self.emit(body)})"
-            case BackReference(number, ignore_case):
-                return f"(?{'i' if ignore_case else ''}:(?P=g{number}))"
-            case Assertion(place):
-                return f"(?:{_PLACES[place]})"
-
-    def _check_lookbehind(self, body: Node, column: int) -> None:
-        least, most = width(body)
-        if least != most:
-            raise PatternError(
-                f'pattern "{self._pattern}", column {column}: a lookbehind over a varying number of '
-                "characters is not supported; write one lookbehind for each length"
-            )
+def _spell(node: Node) -> str:
+    """`node` as `re` spells it, fit to stand in a sequence or to be repeated."""
+    match node:
+        case Chars(accepted):
+            return _spell_set(accepted)
+        case Sequence(parts):
+            return f"(?:{''.join(_spell(part) for part in parts)})"
+        case Alternation(branches):
+            return f"(?:{'|'.join(_spell(branch) for branch in branches)})"
+        case Repeat(body, least, most, Greed.POSSESSIVE):
+            # To Java each round is atomic, not only all of them together.
+            return f"(?>(?>{_spell(body)}){_spell_counts(least, most)})"
+        case Repeat(body, least, most, greed):
+            return f"(?:(?:{_spell(body)}){_spell_counts(least, most)}{greed.value})"
+        case Group(body, number):
+            return f"(?P<g{number}>{_spell(body)})"
+        case Atomic(body):
+            return f"(?>{_spell(body)})"
+        case Look(body, ahead, negative):
+            return f"(?{'' if ahead else '<'}{'!' if negative else '='}{_spell(body)})"
+        case BackReference(number, ignore_case):
+            return f"(?{'i' if ignore_case else ''}:(?P=g{number}))"
+        case Assertion(place):
+            return f"(?:{_PLACES[place]})"
 
 
 def _spell_counts(least: int, most: int | None) -> str:

@@ -35,26 +35,32 @@ def common_name(
     """One of the shortest topic names that all of `filters` select and `accepts` takes; None: there is none.
 
     `accepts` may turn examples down, internal topics for instance; after `most_names` of them the search
-    gives up, as it does when there is more to walk through than `most_states`.
+    gives up, as it does when there is more to walk through than `most_states`. An example is always a true one.
     """
+    chosen = list(filters)
+    if any(each.included is None for each in chosen):
+        return None
     languages = Languages()
-    patterns = []
     wanted = []
-    try:
-        for each in filters:
-            if each.included is None:
-                return None
-            patterns.append(each.included.tree)
-            wanted.append(language_of(each.included.tree, languages))
-            if each.excluded is not None:
-                patterns.append(each.excluded.tree)
-                wanted.append(languages.complement(language_of(each.excluded.tree, languages)))
-    except Undecidable as undecidable:
-        return Unknown(f"a pattern has {undecidable}, and what it excludes cannot be worked out")
-    walk = _Walk(languages, characters_told_apart(patterns), most_states)
-    return walk.first_name(
-        languages.intersection(wanted), lambda name: is_topic_name(name) and accepts(name), most_names
-    )
+    undecided = ""
+    patterns = [(each.included, False) for each in chosen] + [(each.excluded, True) for each in chosen]
+    trees = [(pattern.tree, is_exclude) for pattern, is_exclude in patterns if pattern is not None]
+    for tree, is_exclude in trees:
+        try:
+            language = language_of(tree, languages)
+        except Undecidable as undecidable:
+            undecided = str(undecidable)  # left out, which only adds names; whether they are selected is tried
+        else:
+            wanted.append(languages.complement(language) if is_exclude else language)
+
+    def fits(name: str) -> bool:
+        return is_topic_name(name) and all(each.selects(name) for each in chosen) and accepts(name)
+
+    walk = _Walk(languages, characters_told_apart([tree for tree, _ in trees]), most_states)
+    answer = walk.first_name(languages.intersection(wanted), fits, most_names)
+    if undecided and isinstance(answer, Unknown):
+        return Unknown(f"a pattern has {undecided}, and which names it matches cannot be worked out")
+    return answer
 
 
 def is_topic_name(name: str) -> bool:

@@ -185,10 +185,10 @@ class _Parser:
         elif reader.skip(">"):
             wrap = Atomic
         elif reader.peek() in ("=", "!"):
-            wrap = _look(ahead=True, negative=reader.read() == "!", column=column)
+            wrap = _look(ahead=True, negative=reader.read() == "!")
         elif reader.peek() == "<" and reader.peek(1) in ("=", "!"):
             reader.read()
-            wrap = _look(ahead=False, negative=reader.read() == "!", column=column)
+            wrap = _look(ahead=False, negative=reader.read() == "!")
         elif reader.skip("<"):
             wrap = self._capturing(self._group_name(), column)
         elif self._set_flags(column):
@@ -203,6 +203,13 @@ class _Parser:
         elif isinstance(node, Look):
             # What a group inside a lookaround holds afterwards, Java and Python do not always agree on.
             self._unreferable.update(range(groups_before + 1, self._group_count + 1))
+            least, most = width(node.body)
+            if not node.ahead and least != most:
+                raise reader.refusal(
+                    "a lookbehind over a varying number of characters is not supported; "
+                    "write one lookbehind for each length",
+                    column,
+                )
         self._flags = outer_flags
         return node
 
@@ -292,5 +299,5 @@ def _unwrapped(body: Node) -> Node:
     return body
 
 
-def _look(*, ahead: bool, negative: bool, column: int) -> Callable[[Node], Node]:
-    return lambda body: Look(body, ahead, negative, column)
+def _look(*, ahead: bool, negative: bool) -> Callable[[Node], Node]:
+    return lambda body: Look(body, ahead, negative)

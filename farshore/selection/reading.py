@@ -31,8 +31,14 @@ class Undecidable(Exception):
 
 
 def language_of(pattern: Node, languages: Languages) -> Language:
-    """The topic names that `pattern` matches. They hold no line terminators, so `$` is their end, no more."""
-    return _Reading(languages).followed(pattern, languages.empty_word, at_start=True)
+    """The topic names that `pattern` matches. They hold no line terminators, so `$` is their end, no more.
+
+    Raises Undecidable.
+    """
+    try:
+        return _Reading(languages).followed(pattern, languages.empty_word, at_start=True)
+    except RecursionError:
+        raise Undecidable("groups nested too deeply") from None
 
 
 def characters_told_apart(patterns: Iterable[Node]) -> list[str]:

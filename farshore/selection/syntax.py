@@ -67,7 +67,6 @@ class Look:
     body: Node
     ahead: bool
     negative: bool
-    column: int
 
 
 @dataclass(frozen=True, slots=True)
