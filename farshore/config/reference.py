@@ -13,10 +13,10 @@ _WHERE = {
     Scope.SOURCE: "`KEY` for all flows or `A->B.KEY` for one; in Connect and Strimzi in the source connector's config.",
     Scope.CHECKPOINT: "The same, in the checkpoint connector's config.",
     Scope.HEARTBEAT: "The same, in the heartbeat connector's config.",
-    Scope.WORKER: "`B.KEY` with the target's alias; in Connect in the worker's properties; in Strimzi in the target's config.",
+    Scope.WORKER: "`B.KEY` with the target's alias; in Connect in the worker's properties; in Strimzi in its config.",
     Scope.CONNECTION: "`A.KEY` for a cluster, `KEY` for all; in Connect `source.cluster.KEY` and `target.cluster.KEY`.",
     Scope.CONSUMER: "`A.consumer.KEY`; in Connect `source.consumer.KEY`.",
-    Scope.PRODUCER: "`B.producer.KEY`; in Connect `producer.override.KEY`, or `producer.KEY` in the worker's properties.",
+    Scope.PRODUCER: "`B.producer.KEY`; in Connect `producer.override.KEY`, or the worker's `producer.KEY`.",
     Scope.ADMIN: "`A.admin.KEY`; in Connect `source.admin.KEY` and `target.admin.KEY`.",
 }
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -121,13 +120,13 @@ def test_a_strimzi_resource_with_its_secrets_becomes_one_flow(secrets: Path) -> 
 
 
 @pytest.fixture
-def jks_trust_store(tmp_path: Path) -> Iterator[tuple[str, str]]:
+def jks_trust_store(tmp_path: Path) -> tuple[str, str]:
     try:
         find_java()
     except JavaMissing as missing:
         pytest.skip(f"a JKS store is made with Java's keytool: {missing}")
     store = Authority(tmp_path / "authority", password="password").trust_store("jks")
-    yield str(store.location), "password"
+    return str(store.location), "password"
 
 
 def test_a_managed_cluster_over_sasl_is_read() -> None:
