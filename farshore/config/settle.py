@@ -100,8 +100,8 @@ class Settler:
         producer = {k: e for k, e in entries.items() if k in CONNECTION}
         producer |= with_prefix(entries, "producer.")
         producer |= with_prefix(source, "producer.override.")
-        alias = next((e["target.cluster.alias"] for e in config.connectors.values() if "target.cluster.alias" in e), None)
-        origin = alias.origin if alias else _place(entries)
+        named = [e["target.cluster.alias"] for e in config.connectors.values() if "target.cluster.alias" in e]
+        origin = named[0].origin if named else _place(entries)
         connection = self._connection(entries, config.flow.target, origin)
         client = self._client(producer, "producer", config.flow.target, origin)
         if connection is None or client is None:
