@@ -140,11 +140,7 @@ class Broker:
         """The end of the log, the part that speaks of trouble if there is one, and where to read all of
         it."""
         lines = [line for line in self.log.read_text(errors="replace").splitlines() if line.strip()]
-        trouble = [
-            line
-            for line in lines
-            if not line.startswith("\tat ") and ("ERROR" in line or "Exception" in line)
-        ]
+        trouble = [line for line in lines if not line.startswith("\tat ") and ("ERROR" in line or "Exception" in line)]
         shown = "".join(f"\n  {line[:300]}" for line in (trouble or lines)[-_LINES_SHOWN:])
         return f"; its log {self.log} ends with:{shown}"
 

@@ -34,9 +34,7 @@ def broker_settings(
     return {
         "process.roles": "broker,controller",
         "node.id": str(node.id),
-        "controller.quorum.voters": ",".join(
-            f"{each.id}@{LOOPBACK}:{each.controller_port}" for each in nodes
-        ),
+        "controller.quorum.voters": ",".join(f"{each.id}@{LOOPBACK}:{each.controller_port}" for each in nodes),
         "listeners": (
             f"{CLIENTS}://{LOOPBACK}:{node.client_port},{INTERNAL}://{LOOPBACK}:{node.internal_port},"
             f"{CONTROLLER}://{LOOPBACK}:{node.controller_port}"
@@ -44,9 +42,7 @@ def broker_settings(
         "advertised.listeners": (
             f"{CLIENTS}://{LOOPBACK}:{node.advertised_port},{INTERNAL}://{LOOPBACK}:{node.internal_port}"
         ),
-        "listener.security.protocol.map": (
-            f"{CLIENTS}:{client_protocol},{INTERNAL}:PLAINTEXT,{CONTROLLER}:PLAINTEXT"
-        ),
+        "listener.security.protocol.map": (f"{CLIENTS}:{client_protocol},{INTERNAL}:PLAINTEXT,{CONTROLLER}:PLAINTEXT"),
         "inter.broker.listener.name": INTERNAL,
         "controller.listener.names": CONTROLLER,
         "log.dirs": str(data),

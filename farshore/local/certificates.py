@@ -165,9 +165,7 @@ class Authority:
             umask=0o077,
         )
         if done.returncode != 0:
-            raise LocalClusterError(
-                f"keytool cannot make a store: {' '.join((done.stdout + done.stderr).split())}"
-            )
+            raise LocalClusterError(f"keytool cannot make a store: {' '.join((done.stdout + done.stderr).split())}")
 
 
 def _pem(certificate: x509.Certificate) -> bytes:

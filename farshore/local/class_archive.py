@@ -32,9 +32,7 @@ def prepare(progress: Progress | None = None) -> None:
         tell(f"preparing {BROKER.title} for fast starts")
         unfinished = archive.with_suffix(".unfinished")
         unfinished.unlink(missing_ok=True)
-        with Cluster(
-            "archive", jvm_options=(*FAST_START, f"-XX:ArchiveClassesAtExit={unfinished}")
-        ) as cluster:
+        with Cluster("archive", jvm_options=(*FAST_START, f"-XX:ArchiveClassesAtExit={unfinished}")) as cluster:
             broker = cluster.brokers[0]
             broker.ask_to_stop()
             broker.await_stopped(time.monotonic() + _ARCHIVED_WITHIN_SECONDS)

@@ -115,8 +115,7 @@ def locked(path: Path, tell: Progress) -> Iterator[None]:
             except BlockingIOError:
                 if time.monotonic() > deadline:
                     raise LocalClusterError(
-                        f"another process has held {path} for {DOWNLOAD_WITHIN_SECONDS:.0f} s:"
-                        " end it and try again"
+                        f"another process has held {path} for {DOWNLOAD_WITHIN_SECONDS:.0f} s: end it and try again"
                     ) from None
                 tell(f"waiting for another process that prepares {path.stem}")
                 time.sleep(0.2)

@@ -29,9 +29,7 @@ class Java:
         """The store tool beside this Java; raises JavaMissing where the installation was stripped of it."""
         beside = self.executable.resolve().parent / "keytool"
         if not beside.exists():
-            raise JavaMissing(
-                f"{self.executable} comes without keytool, which JKS stores need: {INSTALL_HINT}"
-            )
+            raise JavaMissing(f"{self.executable} comes without keytool, which JKS stores need: {INSTALL_HINT}")
         return beside
 
 

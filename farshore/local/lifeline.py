@@ -39,19 +39,19 @@ def main(lifeline: int, leftovers: str, command: list[str]) -> int:
         return 127
     if asked_to_end.is_set():
         child.terminate()
-    threading.Thread(target=_follow, args=(lifeline, leftovers, child), daemon=True).start()
+    orphaned = threading.Event()
+    threading.Thread(target=_follow, args=(lifeline, child, orphaned), daemon=True).start()
     code = child.wait()
+    if orphaned.is_set() and leftovers:
+        shutil.rmtree(leftovers, ignore_errors=True)
     return code if code >= 0 else 128 - code
 
 
-def _follow(lifeline: int, leftovers: str, child: subprocess.Popen[bytes]) -> None:
+def _follow(lifeline: int, child: subprocess.Popen[bytes], orphaned: threading.Event) -> None:
     while os.read(lifeline, 1):
         pass
+    orphaned.set()
     child.kill()
-    child.wait()
-    if leftovers:
-        shutil.rmtree(leftovers, ignore_errors=True)
-    os._exit(137)
 
 
 if __name__ == "__main__":

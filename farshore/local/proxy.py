@@ -100,18 +100,14 @@ class Proxy:
             placeholder.bind((LOOPBACK, port))
         except OSError as failure:
             placeholder.close()
-            raise LocalClusterError(
-                f"the proxy cannot have port {port} of {LOOPBACK}: {failure}"
-            ) from failure
+            raise LocalClusterError(f"the proxy cannot have port {port} of {LOOPBACK}: {failure}") from failure
         self._reserved[port] = placeholder
 
     async def _accept(self) -> None:
         for port, placeholder in list(self._reserved.items()):
             target = self._routes[port]
 
-            async def carry(
-                reader: asyncio.StreamReader, writer: asyncio.StreamWriter, target: int = target
-            ) -> None:
+            async def carry(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, target: int = target) -> None:
                 await self._carry(target, reader, writer)
 
             self._servers[port] = await asyncio.start_server(carry, sock=placeholder, limit=CHUNK)
