@@ -13,6 +13,7 @@ from pathlib import Path
 
 from farshore.config import strimzi_fields as fields
 from farshore.config.entries import Findings, FlowConfig, Origin
+from farshore.config.providers import Providers
 from farshore.config.strimzi_clusters import Clusters
 from farshore.config.strimzi_connectors import connector_entries, is_paused, mirrored_by
 from farshore.config.strimzi_fields import Section
@@ -127,5 +128,6 @@ def _flow(mirror: Section, clusters: Clusters, secrets: Secrets) -> FlowConfig |
     }
     kubernetes = kubernetes_providers(clusters.worker)
     worker = with_plain_providers(clusters.worker, connectors.values())
-    resolved = {connector: secrets.resolve(entries, kubernetes) for connector, entries in connectors.items()}
-    return FlowConfig(flow, secrets.resolve(worker, kubernetes), resolved, paused)
+    others = Providers(worker, mirror.findings)
+    resolved = {each: secrets.resolve(entries, kubernetes, others) for each, entries in connectors.items()}
+    return FlowConfig(flow, secrets.resolve(worker, kubernetes, others), resolved, paused)

@@ -12,6 +12,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 
 from farshore.config.entries import Entries, Entry, Findings, Origin
+from farshore.config.providers import Providers
 from farshore.config.strimzi_fields import Section
 from farshore.config.yamltext import YamlText
 
@@ -70,25 +71,30 @@ class Secrets:
             self._missing(f"{name} with keys like {pattern}", f"{name}/…", referenced)
         return [text for text in texts if text is not None]
 
-    def resolve(self, entries: Entries, providers: Collection[str]) -> dict[str, Entry]:
-        """The entries, with `${provider:namespace/secret:key}` of these providers replaced.
+    def resolve(self, entries: Entries, names: Collection[str], others: Providers) -> dict[str, Entry]:
+        """The entries, with `${name:namespace/secret:key}` replaced where the provider has one of these names.
 
-        An entry that cannot be resolved is left out, with an error.
+        An entry that cannot be resolved is left out, with an error. Texts without such a reference stay as
+        they are; in those with one, what refers to `others` is replaced as well. So an entry that comes out
+        as secret has nothing left to resolve, and nobody need look through a password again.
         """
-        resolved = ((name, self._resolved(entry, providers)) for name, entry in entries.items())
+        resolved = ((name, self._resolved(entry, names, others)) for name, entry in entries.items())
         return {name: entry for name, entry in resolved if entry is not None}
 
-    def _resolved(self, entry: Entry, providers: Collection[str]) -> Entry | None:
-        # What came from a secret is not looked through: a password may contain anything.
-        references = [] if entry.secret else [m for m in _REFERENCE.finditer(entry.text) if m[1] in providers]
-        text = entry.text
-        for reference in reversed(references):
+    def _resolved(self, entry: Entry, names: Collection[str], others: Providers) -> Entry | None:
+        references = [] if entry.secret else [m for m in _REFERENCE.finditer(entry.text) if m[1] in names]
+        if not references:
+            return entry
+        parts: list[str | None] = []
+        begin = 0
+        for reference in references:
             _, namespace, name, key = reference.groups()
-            value = self.within(namespace).value(name, key, entry.origin)
-            if value is None:
-                return None
-            text = text[: reference.start()] + value + text[reference.end() :]
-        return replace(entry, text=text, secret=True) if references else entry
+            parts.append(_by_others(entry, entry.text[begin : reference.start()], others))
+            parts.append(self.within(namespace).value(name, key, entry.origin))
+            begin = reference.end()
+        parts.append(_by_others(entry, entry.text[begin:], others))
+        texts = [part for part in parts if part is not None]
+        return replace(entry, text="".join(texts), secret=True) if len(texts) == len(parts) else None
 
     def _missing(self, what: str, file: str, referenced: Origin) -> None:
         self.findings.error(
@@ -149,6 +155,11 @@ class Secrets:
         if (document := self._document(name)) is not None:
             keys.update(*(document.entries(field) for field in ("stringData", "data")))
         return sorted(keys)
+
+
+def _by_others(entry: Entry, text: str, others: Providers) -> str | None:
+    resolved = others.resolve({entry.key: replace(entry, text=text)}).get(entry.key)
+    return None if resolved is None else resolved.text
 
 
 def _metadata(document: Section, field: str) -> str | None:

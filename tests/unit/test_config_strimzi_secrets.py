@@ -128,26 +128,38 @@ def test_a_reference_that_leads_nowhere_is_an_error_and_leaves_its_entry_out() -
 
 DECLARED = """
       config:
-        config.providers: vault,k8s
+        config.providers: files,k8s
         config.providers.k8s.class: io.strimzi.kafka.KubernetesSecretConfigProvider
         config.providers.k8s.param.x: "1"
-        config.providers.vault.class: com.example.Vault
+        config.providers.files.class: org.apache.kafka.common.config.provider.FileConfigProvider
 """
+FILE_PROVIDER = "org.apache.kafka.common.config.provider.FileConfigProvider"
 
 
 def test_a_declared_provider_for_kubernetes_is_used_up_and_others_stay() -> None:
     text = PLAIN.replace("b:9092\n", f"b:9092{DECLARED}")
-    text = text.replace("{}", "{config: {x: '${k8s:kafka/pass:word} ${vault:a:b}'}}")
+    text = text.replace("{}", "{config: {x: '${k8s:kafka/pass:word}', y: '${files:/a:b}'}}")
     result = Result(text, secret("pass", word="1234"))
-    assert result.flow.connectors[Connector.SOURCE]["x"].text == "1234 ${vault:a:b}"
+    source = result.flow.connectors[Connector.SOURCE]
+    assert (source["x"].text, source["y"].text) == ("1234", "${files:/a:b}")
     assert texts(result.flow.worker, "config.providers") == {
-        "": "vault",
-        ".vault.class": "com.example.Vault",
+        "": "files",
+        ".files.class": FILE_PROVIDER,
     }
 
 
+def test_a_text_that_refers_to_secrets_is_resolved_to_its_end(tmp_path: Path) -> None:
+    (tmp_path / "f").write_text("user = me\n")
+    user = f"${{files:{tmp_path}/f:user}}"
+    text = PLAIN.replace("b:9092\n", f"b:9092{DECLARED}")
+    text = text.replace("{}", f"{{config: {{x: 'a {user} ${{k8s:pass:word}} {user}'}}}}")
+    x = Result(text, secret("pass", word="${k8s:x:y}")).flow.connectors[Connector.SOURCE]["x"]
+    assert x.text == "a me ${k8s:x:y} me"
+    assert x.secret
+
+
 def test_a_provider_of_the_users_may_be_called_secrets() -> None:
-    declared = DECLARED.replace("vault", "secrets")
+    declared = DECLARED.replace("files", "secrets")
     text = PLAIN.replace("b:9092\n", f"b:9092{declared}")
     text = text.replace("{}", "{config: {x: '${secrets:a/b:c}'}}")
     assert Result(text).flow.connectors[Connector.SOURCE]["x"].text == "${secrets:a/b:c}"
