@@ -67,9 +67,7 @@ class Connection:
     security: Security = Security()
 
 
-def read_connection(
-    entries: Entries, *, cluster: str, origin: Origin, findings: Findings
-) -> Connection | None:
+def read_connection(entries: Entries, *, cluster: str, origin: Origin, findings: Findings) -> Connection | None:
     """The connection that Java client properties describe, by bare names (`bootstrap.servers`, `ssl.…`).
 
     Every problem becomes a finding with the place of its entry, all in one run; `origin` is the place of
@@ -91,8 +89,10 @@ _SERVER = re.compile(r"(?:[0-9a-zA-Z\-%._]*://)?(\[?)([0-9a-zA-Z\-%._:]*)\]?:([0
 
 def _read_servers(keys: ConnectionKeys, cluster: str) -> tuple[str, ...]:
     name = "bootstrap.servers"
-    elements = [element for element in keys.elements(name) if element]
-    if not elements:
+    given = keys.elements(name)
+    elements = [element for element in given if element]
+    # An empty text has been complained of already, by the table of keys.
+    if not elements and (given or not keys.given(name)):
         keys.error(name, f"cluster {cluster} has no {name}")
     servers = []
     for element in elements:

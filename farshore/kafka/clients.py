@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from typing import Any
 
 from farshore.config.security import Connection, OAuth, Plain, Sasl, Scram, Tls
 from farshore.errors import FarshoreError
@@ -14,13 +15,13 @@ _log = logging.getLogger(__name__)
 _Token = tuple[str, float, str, dict[str, str]]
 
 
-def librdkafka_config(connection: Connection) -> dict[str, object]:
+def librdkafka_config(connection: Connection) -> dict[str, Any]:
     """Settings of a confluent-kafka client that reach and log in to the cluster. Never print them.
 
     librdkafka cannot be kept from a TLS version: it takes the best that both sides know, 1.2 at least.
     """
     security = connection.security
-    config: dict[str, object] = {
+    config: dict[str, Any] = {
         "bootstrap.servers": ",".join(connection.bootstrap_servers),
         "security.protocol": security.protocol.value,
     }
@@ -31,8 +32,8 @@ def librdkafka_config(connection: Connection) -> dict[str, object]:
     return config
 
 
-def _tls(tls: Tls) -> dict[str, object]:
-    config: dict[str, object] = {
+def _tls(tls: Tls) -> dict[str, Any]:
+    config: dict[str, Any] = {
         "enable.ssl.certificate.verification": True,
         "ssl.endpoint.identification.algorithm": "https" if tls.verify_hostname else "none",
     }
@@ -50,8 +51,8 @@ def _tls(tls: Tls) -> dict[str, object]:
     return config
 
 
-def _sasl(sasl: Sasl) -> dict[str, object]:
-    config: dict[str, object] = {"sasl.mechanism": sasl.mechanism}
+def _sasl(sasl: Sasl) -> dict[str, Any]:
+    config: dict[str, Any] = {"sasl.mechanism": sasl.mechanism}
     match sasl:
         case Plain() | Scram():
             return config | {"sasl.username": sasl.username, "sasl.password": sasl.password.reveal()}
