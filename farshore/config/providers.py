@@ -65,7 +65,8 @@ class Providers:
         return None
 
     def _resolved(self, entry: Entry) -> Entry | None:
-        if "${" not in entry.text:
+        # What is secret already has been resolved; what looks like a reference in it is part of a password.
+        if entry.secret or "${" not in entry.text:
             return entry
         try:
             text = _REFERENCE.sub(self._replacement, entry.text)
