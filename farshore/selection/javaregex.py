@@ -10,8 +10,9 @@ than Java reads it. Refused although Java takes them:
 - references to a group that is still open, comes later, does not exist, or is inside a lookaround
 - classes where `&&` has nothing on one side, three `&` in a row, or a single `&` after `&&[...]`: Java's
   reading of these is accidental, and some compile and then fail in use
-- a count of two or more over what may be empty and is not plain (an assertion, an atomic group...): Java then
-  counts in a way of its own
+- a repetition of what may be empty, if that is counted and not plain (an assertion, an atomic group...), or if it
+  stands in an atomic group, under a possessive quantifier or beside a back reference: Java ends such a repetition at
+  the first round that takes nothing
 - half a surrogate pair
 
 On names outside ASCII, `\\b` is that of Java 19 and later: before, it took every Unicode letter for a word's.

@@ -26,7 +26,9 @@ from .syntax import (
     Place,
     Repeat,
     Sequence,
+    has_rounds_of_nothing,
     is_plain,
+    may_explode,
     width,
 )
 
@@ -54,11 +56,14 @@ class _Parser:
         self._unreferable: set[int] = set()
         self._group_count = 0
         self._group_names: dict[str, int] = {}
+        self._first_reference: int | None = None
 
     def parse(self) -> Node:
         node = self._alternation()
         if self._reader.peek() == ")":
             raise self._reader.refusal(") without (; write \\) for the character itself")
+        if self._first_reference:
+            self._check_final(node, self._first_reference)
         return node
 
     def _alternation(self) -> Node:
@@ -170,6 +175,7 @@ class _Parser:
             raise self._reader.refusal(
                 f"group {number} does not end before this reference to it, or is in a lookaround", column
             )
+        self._first_reference = self._first_reference or column
         return BackReference(number, "i" in self._flags)
 
     def _group(self, column: int) -> Node | None:
@@ -200,18 +206,33 @@ class _Parser:
             raise reader.refusal("( without ); write \\( for the character itself", column)
         if isinstance(node, Group):
             self._unreferable.discard(node.number)
+        elif isinstance(node, Atomic):
+            self._check_final(node.body, column)
         elif isinstance(node, Look):
             # What a group inside a lookaround holds afterwards, Java and Python do not always agree on.
             self._unreferable.update(range(groups_before + 1, self._group_count + 1))
-            least, most = width(node.body)
-            if not node.ahead and least != most:
-                raise reader.refusal(
-                    "a lookbehind over a varying number of characters is not supported; "
-                    "write one lookbehind for each length",
-                    column,
-                )
+            if not node.ahead:
+                self._check_lookbehind(node.body, column)
         self._flags = outer_flags
         return node
+
+    def _check_lookbehind(self, body: Node, column: int) -> None:
+        least, most = width(body)
+        if least != most or may_explode(body):  # of the latter, Java sees no greatest length
+            raise self._reader.refusal(
+                "a lookbehind over a varying number of characters is not supported; "
+                "write one lookbehind for each length",
+                column,
+            )
+
+    def _check_final(self, body: Node, column: int) -> None:
+        """For a part of which only the first way to match it counts."""
+        if has_rounds_of_nothing(body):
+            raise self._reader.refusal(
+                "a repetition of what may be empty, in a pattern where the order of trying matters; "
+                "write it without atomic groups, possessive quantifiers and back references",
+                column,
+            )
 
     def _capturing(self, name: str | None, column: int) -> Callable[[Node], Node]:
         self._group_count += 1
@@ -271,6 +292,8 @@ class _Parser:
         if least > 1 and width(node)[0] == 0 and not is_plain(node):
             # Java stops counting after a round that took nothing, and then other rounds may not come out.
             raise reader.refusal("a count over something that may be empty and is not a plain expression", column)
+        if reader.peek() == "+":
+            self._check_final(node, column)
         greed = Greed.LAZY if reader.skip("?") else Greed.POSSESSIVE if reader.skip("+") else Greed.GREEDY
         return Repeat(node, least, most, greed)
 

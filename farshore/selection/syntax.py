@@ -146,6 +146,17 @@ def is_plain(node: Node) -> bool:
     return all(is_plain(child) for child in children(node))
 
 
+def has_rounds_of_nothing(node: Node) -> bool:
+    """Whether something that may be empty is repeated.
+
+    Java ends a repetition at the first round that takes nothing, and so tries other ways first than `re` does. It
+    matters only where the first way is final.
+    """
+    if isinstance(node, Repeat) and node.most != 1 and width(node.body)[0] == 0:
+        return True
+    return any(has_rounds_of_nothing(child) for child in children(node))
+
+
 def may_explode(node: Node) -> bool:
     """Whether trying all the ways may take for ever: something is repeated that itself has several ways."""
     if isinstance(node, Repeat) and node.most != 1 and not _matches_in_one_way(node.body):
