@@ -8,6 +8,7 @@
     │   ├── MalformedBatch      a record batch whose header contradicts itself or its buffer
     │   └── CorruptBatch        a record batch whose CRC-32C is wrong
     ├── StoreError              a key store, trust store or PEM file cannot be read or opened
+    ├── TokenRefused            no OAuth token was to be had
     ├── KafkaError              a cluster said no, or nothing; names the cluster
     │   ├── Unreachable         no broker answered in time                               (retriable)
     │   ├── AuthenticationFailed  the brokers refused the credentials or the certificate
@@ -61,6 +62,10 @@ class CorruptBatch(WireError):
 
 class StoreError(FarshoreError):
     """A key store, trust store or PEM file that cannot be read or opened."""
+
+
+class TokenRefused(FarshoreError):
+    """No OAuth token was to be had; names the endpoint or file."""
 
 
 class KafkaError(FarshoreError):

@@ -22,14 +22,10 @@ from farshore.config.security import (
     TokenFile,
     UnsecuredToken,
 )
-from farshore.errors import FarshoreError
+from farshore.errors import TokenRefused
 
 _UNKNOWN_LIFETIME_SECONDS = 300
 _LARGEST_ANSWER = 1 << 20
-
-
-class TokenRefused(FarshoreError):
-    """No token was to be had. The message names the endpoint or file, and never a secret."""
 
 
 @dataclass(frozen=True, slots=True)

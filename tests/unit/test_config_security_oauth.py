@@ -27,8 +27,9 @@ from farshore.config.security import (
     UnsecuredToken,
     read_connection,
 )
+from farshore.errors import TokenRefused
 from farshore.kafka.clients import librdkafka_config
-from farshore.kafka.tokens import TokenRefused, fetch_token
+from farshore.kafka.tokens import fetch_token
 from farshore.local.certificates import Authority
 
 MARKER = "marker-geheim"
