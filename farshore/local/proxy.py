@@ -7,7 +7,6 @@ import asyncio
 import socket
 import threading
 from collections.abc import Coroutine, Mapping
-from contextlib import suppress
 from typing import Literal
 
 from farshore.errors import LocalClusterError
@@ -36,9 +35,12 @@ class Proxy:
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="proxy", daemon=True)
         self._flowing = asyncio.Event()
-        self._connections: set[asyncio.Task[None]] = set()
-        self._servers: dict[int, asyncio.Server] = {}
         self._reserved: dict[int, socket.socket] = {}
+        self._listening: dict[int, socket.socket] = {}
+        self._connections: set[asyncio.Task[None]] = set()
+        # Raw sockets, and all of them in one set: asyncio's servers and streams lose track of a connection that
+        # is accepted while they are being closed.
+        self._open: set[socket.socket] = set()
 
     def start(self) -> None:
         """Open all ports; does nothing for an open proxy."""
@@ -69,7 +71,7 @@ class Proxy:
 
     def heal(self) -> None:
         """Give the network back. Delays stay as they are."""
-        self._await(self._accept())
+        self._await(self._listen())
         self._flowing_is(True)
 
     def close(self) -> None:
@@ -103,53 +105,62 @@ class Proxy:
             raise LocalClusterError(f"the proxy cannot have port {port} of {LOOPBACK}: {failure}") from failure
         self._reserved[port] = placeholder
 
-    async def _accept(self) -> None:
-        for port, placeholder in list(self._reserved.items()):
-            target = self._routes[port]
-
-            async def carry(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, target: int = target) -> None:
-                await self._carry(target, reader, writer)
-
-            self._servers[port] = await asyncio.start_server(carry, sock=placeholder, limit=CHUNK)
-            del self._reserved[port]
+    async def _listen(self) -> None:
+        while self._reserved:
+            port, listener = self._reserved.popitem()
+            self._listening[port] = listener
+            listener.setblocking(False)
+            listener.listen()
+            self._loop.add_reader(listener, self._accept, listener, self._routes[port])
 
     async def _refuse(self) -> None:
-        for port, server in list(self._servers.items()):
-            server.close()
-            del self._servers[port]
+        while self._listening:
+            port, listener = self._listening.popitem()
+            self._loop.remove_reader(listener)
+            listener.close()
             self._reserve(port)
         for connection in self._connections:
             connection.cancel()
         await asyncio.gather(*self._connections, return_exceptions=True)
+        # Those of connections that were cancelled before their first step.
+        self._close(*self._open)
 
-    async def _carry(self, target: int, client: asyncio.StreamReader, back: asyncio.StreamWriter) -> None:
-        """One connection, until both sides are done with it or it breaks."""
-        connection = asyncio.current_task()
-        assert connection is not None
-        self._connections.add(connection)
-        open_ends = [back]
+    def _accept(self, listener: socket.socket, target: int) -> None:
         try:
-            await self._flowing.wait()
-            broker, forth = await asyncio.open_connection(LOOPBACK, target, limit=CHUNK)
-            open_ends.append(forth)
-            async with asyncio.TaskGroup() as directions:
-                directions.create_task(self._pump(client, forth, "to cluster"))
-                directions.create_task(self._pump(broker, back, "to clients"))
-        except* OSError:
-            pass  # One side broke it off; the other is told below.
-        finally:
-            self._connections.discard(connection)
-            for end in open_ends:
-                end.transport.abort()
+            client, _ = listener.accept()
+        except OSError:
+            return  # Gone again while it waited in line.
+        self._open.add(client)
+        connection = self._loop.create_task(self._carry(client, target))
+        self._connections.add(connection)
+        connection.add_done_callback(self._connections.discard)
 
-    async def _pump(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, way: Direction) -> None:
-        """Carry bytes from `reader` to `writer`, each chunk when its time has come."""
+    async def _carry(self, client: socket.socket, target: int) -> None:
+        """One connection, until both sides are done with it or it breaks."""
+        broker = socket.socket()
+        self._open.add(broker)
+        try:
+            for end in (client, broker):
+                end.setblocking(False)
+                end.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            await self._flowing.wait()
+            await self._loop.sock_connect(broker, (LOOPBACK, target))
+            async with asyncio.TaskGroup() as directions:
+                directions.create_task(self._pump(client, broker, "to cluster"))
+                directions.create_task(self._pump(broker, client, "to clients"))
+        except* OSError:
+            pass  # One side broke it off; the other gets to know below.
+        finally:
+            self._close(client, broker)
+
+    async def _pump(self, source: socket.socket, sink: socket.socket, way: Direction) -> None:
+        """Carry bytes from `source` to `sink`, each chunk when its time has come."""
         under_way: asyncio.Queue[tuple[float, bytes]] = asyncio.Queue(CHUNKS_UNDER_WAY)
 
         async def send_off() -> None:
             chunk = None
             while chunk != b"":
-                chunk = await reader.read(CHUNK)
+                chunk = await self._loop.sock_recv(source, CHUNK)
                 await under_way.put((self._loop.time() + self._delays[way], chunk))
 
         async def deliver() -> None:
@@ -159,12 +170,15 @@ class Proxy:
                     await asyncio.sleep(early)
                 await self._flowing.wait()
                 if chunk == b"":
-                    with suppress(OSError):
-                        writer.write_eof()
+                    sink.shutdown(socket.SHUT_WR)
                     return
-                writer.write(chunk)
-                await writer.drain()
+                await self._loop.sock_sendall(sink, chunk)
 
         async with asyncio.TaskGroup() as ends:
             ends.create_task(send_off())
             ends.create_task(deliver())
+
+    def _close(self, *sockets: socket.socket) -> None:
+        self._open.difference_update(sockets)
+        for each in sockets:
+            each.close()
