@@ -26,9 +26,9 @@ from .syntax import (
     Place,
     Repeat,
     Sequence,
+    has_no_obvious_length,
     has_rounds_of_nothing,
     is_plain,
-    may_explode,
     width,
 )
 
@@ -218,7 +218,7 @@ class _Parser:
 
     def _check_lookbehind(self, body: Node, column: int) -> None:
         least, most = width(body)
-        if least != most or may_explode(body):  # of the latter, Java sees no greatest length
+        if least != most or has_no_obvious_length(body):
             raise self._reader.refusal(
                 "a lookbehind over a varying number of characters is not supported; "
                 "write one lookbehind for each length",

@@ -164,6 +164,13 @@ def may_explode(node: Node) -> bool:
     return any(may_explode(child) for child in children(node))
 
 
+def has_no_obvious_length(node: Node) -> bool:
+    """Whether Java gives up on the length of `node`, in a lookbehind, though there may be one: `(a|b){1}`."""
+    if isinstance(node, Repeat) and not _matches_in_one_way(node.body):
+        return True
+    return any(has_no_obvious_length(child) for child in children(node))
+
+
 def _matches_in_one_way(node: Node) -> bool:
     if isinstance(node, Alternation | Repeat):
         return False
