@@ -10,19 +10,19 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from farshore.config.dedicated import worker_defaults
 from farshore.config.documents import Document
 from farshore.config.entries import (
-    DEFAULT_ORIGIN,
     Connector,
     Entries,
     Entry,
     Findings,
     FlowConfig,
     Origin,
+    with_prefix,
 )
 from farshore.config.misplaced import report_unknown_connector_keys, report_unknown_worker_keys
 from farshore.model import Flow
-from farshore.naming import configs_topic, group_id, offsets_topic, status_topic
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,14 +173,4 @@ def _report_what_a_worker_lacks(worker: Entries, findings: Findings) -> None:
 
 def _assumed_worker(flow: Flow, connectors: dict[Connector, Entries]) -> Entries:
     """A worker attached to the flow's target, named as in dedicated mode."""
-    prefix = "target.cluster."
-    some = next(iter(connectors.values()))
-    worker = {k[len(prefix) :]: e for k, e in some.items() if k.startswith(prefix)}
-    for key, text in (
-        ("group.id", group_id(flow.source)),
-        ("offset.storage.topic", offsets_topic(flow.source)),
-        ("status.storage.topic", status_topic(flow.source)),
-        ("config.storage.topic", configs_topic(flow.source)),
-    ):
-        worker.setdefault(key, Entry(key, text, DEFAULT_ORIGIN))
-    return worker
+    return worker_defaults(flow) | with_prefix(next(iter(connectors.values())), "target.cluster.")

@@ -147,18 +147,22 @@ def worker_entries(raw: Entries, flow: Flow) -> dict[str, Entry]:
     entries = cluster_entries(raw, flow.target)
     for prefix in (*WORKER_PREFIXES, "config.providers"):
         entries |= with_prefix(raw, prefix, keep=True)
-    for key, text in (
-        ("client.id", str(flow)),
-        ("group.id", group_id(flow.source)),
-        ("offset.storage.topic", offsets_topic(flow.source)),
-        ("status.storage.topic", status_topic(flow.source)),
-        ("config.storage.topic", configs_topic(flow.source)),
-        ("key.converter", BYTE_ARRAY_CONVERTER),
-        ("value.converter", BYTE_ARRAY_CONVERTER),
-        ("header.converter", BYTE_ARRAY_CONVERTER),
-    ):
-        entries.setdefault(key, Entry(key, text, DEFAULT_ORIGIN))
-    return entries
+    return worker_defaults(flow) | entries
+
+
+def worker_defaults(flow: Flow) -> dict[str, Entry]:
+    """What MirrorMaker 2 fills in for the worker of a flow."""
+    texts = {
+        "client.id": str(flow),
+        "group.id": group_id(flow.source),
+        "offset.storage.topic": offsets_topic(flow.source),
+        "status.storage.topic": status_topic(flow.source),
+        "config.storage.topic": configs_topic(flow.source),
+        "key.converter": BYTE_ARRAY_CONVERTER,
+        "value.converter": BYTE_ARRAY_CONVERTER,
+        "header.converter": BYTE_ARRAY_CONVERTER,
+    }
+    return {key: Entry(key, text, DEFAULT_ORIGIN) for key, text in texts.items()}
 
 
 def _connectors(raw: Entries, flow: Flow) -> dict[Connector, Entries]:
