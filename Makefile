@@ -5,7 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: help install java test test-all lint format demo bench lock docs clean
+.PHONY: help install kafka test test-all lint format demo bench lock docs clean
 
 help:
 	@echo "make install   create $(VENV) with everything; the program is then $(BIN)/farshore"
@@ -34,9 +34,9 @@ $(STAMP): requirements.lock pyproject.toml
 	fi
 	@touch $(STAMP)
 
-# One sentence instead of a stack trace where Java is missing or too old.
-java: $(STAMP)
-	@$(BIN)/python -m farshore.local.java
+# Kafka itself, once. Where Java is missing or too old this ends with one sentence that says so.
+kafka: $(STAMP)
+	@$(BIN)/farshore local fetch --tools
 
 lint: $(STAMP)
 	$(BIN)/ruff check .
@@ -48,16 +48,16 @@ format: $(STAMP)
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-test: lint java
+test: lint kafka
 	$(BIN)/pytest -m "not slow"
 
-test-all: lint java
+test-all: lint kafka
 	$(BIN)/pytest
 
-demo: java
+demo: kafka
 	@echo "not yet: the demo comes with the data plane. Until then: $(BIN)/farshore local up A B"
 
-bench: java
+bench: kafka
 	@echo "not yet: the benchmark comes with the data plane"
 
 docs: $(STAMP)

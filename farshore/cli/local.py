@@ -10,6 +10,7 @@ from rich.console import Console
 from rich.table import Column, Table
 
 from farshore.local import prepare, registry
+from farshore.local.jars import TOOLS, resolve
 from farshore.local.registry import Record
 from farshore.local.running import keep_running, parse_wanted, start_in_background, take_down
 
@@ -41,6 +42,17 @@ def up(
             announce(start_in_background(wanted))
         else:
             keep_running(wanted, announce, warn=lambda sentence: errors.print(sentence, style="yellow"))
+
+
+@app.command()
+def fetch(
+    tools: Annotated[bool, typer.Option("--tools", help="Also Kafka's own tools and MirrorMaker 2.")] = False,
+) -> None:
+    """Download Kafka ahead of time, so that later starts need no network."""
+    with Console(stderr=True).status("") as status:
+        prepare(status.update)
+        if tools:
+            resolve(TOOLS, status.update)
 
 
 @app.command()
