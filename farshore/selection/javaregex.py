@@ -7,7 +7,8 @@ than Java reads it. Refused although Java takes them:
 - what changes with Java's version of Unicode: properties (`\\p{L}`, `\\p{javaLowerCase}`), characters by name
   (`\\N{...}`), grapheme clusters (`\\X`, `\\b{g}`)
 - lookbehind over a varying number of characters: `re` has none
-- references to a group that is still open, comes later, does not exist, or is inside a lookaround
+- references to a group that is still open, comes later, does not exist, or is inside a lookaround, an
+  atomic group or a possessive repetition: there Java may keep what it matched on a way given up
 - classes where `&&` has nothing on one side, three `&` in a row, or a single `&` after `&&[...]`: Java's
   reading of these is accidental, and some compile and then fail in use
 - a repetition of what may be empty, if that is counted and not plain (an assertion, an atomic group...), or if it
@@ -16,6 +17,7 @@ than Java reads it. Refused although Java takes them:
 - half a surrogate pair
 
 On names outside ASCII, `\\b` is that of Java 19 and later: before, it took every Unicode letter for a word's.
+A lookbehind counts characters, where Java counts halves of those beyond U+FFFF.
 """
 
 from __future__ import annotations

@@ -26,6 +26,7 @@ from .syntax import (
     Place,
     Repeat,
     Sequence,
+    group_numbers,
     has_no_obvious_length,
     has_rounds_of_nothing,
     is_plain,
@@ -173,7 +174,9 @@ class _Parser:
     def _reference(self, number: int, column: int) -> Node:
         if number > self._group_count or number in self._unreferable:
             raise self._reader.refusal(
-                f"group {number} does not end before this reference to it, or is in a lookaround", column
+                f"group {number} does not end before this reference to it, or is in a lookaround, an atomic group "
+                "or a possessive repetition",
+                column,
             )
         self._first_reference = self._first_reference or column
         return BackReference(number, "i" in self._flags)
@@ -182,7 +185,6 @@ class _Parser:
         """What `(` opens; None if it only sets flags."""
         reader = self._reader
         outer_flags = self._flags
-        groups_before = self._group_count
         wrap: Callable[[Node], Node]
         if not reader.skip("?"):
             wrap = self._capturing(None, column)
@@ -207,10 +209,9 @@ class _Parser:
         if isinstance(node, Group):
             self._unreferable.discard(node.number)
         elif isinstance(node, Atomic):
-            self._check_final(node.body, column)
+            self._close(node.body, column)
         elif isinstance(node, Look):
-            # What a group inside a lookaround holds afterwards, Java and Python do not always agree on.
-            self._unreferable.update(range(groups_before + 1, self._group_count + 1))
+            self._unreferable |= group_numbers(node)
             if not node.ahead:
                 self._check_lookbehind(node.body, column)
         self._flags = outer_flags
@@ -224,6 +225,11 @@ class _Parser:
                 "write one lookbehind for each length",
                 column,
             )
+
+    def _close(self, body: Node, column: int) -> None:
+        """For what is never tried another way. Its groups hold on to what they matched even if all else fails."""
+        self._unreferable |= group_numbers(body)
+        self._check_final(body, column)
 
     def _check_final(self, body: Node, column: int) -> None:
         """For a part of which only the first way to match it counts."""
@@ -293,7 +299,7 @@ class _Parser:
             # Java stops counting after a round that took nothing, and then other rounds may not come out.
             raise reader.refusal("a count over something that may be empty and is not a plain expression", column)
         if reader.peek() == "+":
-            self._check_final(node, column)
+            self._close(node, column)
         greed = Greed.LAZY if reader.skip("?") else Greed.POSSESSIVE if reader.skip("+") else Greed.GREEDY
         return Repeat(node, least, most, greed)
 

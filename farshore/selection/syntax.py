@@ -110,6 +110,12 @@ def children(node: Node) -> tuple[Node, ...]:
             return ()
 
 
+def group_numbers(node: Node) -> set[int]:
+    """The capturing groups in `node`, itself included."""
+    inner = set[int]().union(*map(group_numbers, children(node)))
+    return inner | {node.number} if isinstance(node, Group) else inner
+
+
 def width(node: Node) -> tuple[int, int | None]:
     """The least and the most characters `node` takes; None: no bound, or none known."""
     match node:

@@ -67,6 +67,8 @@ REFUSED_BY_US = {
         r"(a\1)",
         r"(?=(a))\1",
         r"(?!(a))\1",
+        r"(?>(a))\1",
+        r"(a)++\1",
     ],
     "`re` has no lookbehind of varying width": [".*(?<=a|bc)", ".*(?<=a*)", ".*(?<=a{1,2})", ".*(?<=a+)b"],
     "flags for Unicode, comments and canonical equivalence": [
