@@ -47,6 +47,10 @@ def broker_settings(
         "controller.listener.names": CONTROLLER,
         "log.dirs": str(data),
         "auto.create.topics.enable": "false",
+        # A killed broker is not let in again before the controller has given the old one up, by default
+        # after 9 s.
+        "broker.heartbeat.interval.ms": "500",
+        "broker.session.timeout.ms": "4000",
         "default.replication.factor": copies,
         "group.initial.rebalance.delay.ms": "0",
         "offsets.topic.num.partitions": "5",

@@ -38,8 +38,8 @@ class Proxy:
         self._reserved: dict[int, socket.socket] = {}
         self._listening: dict[int, socket.socket] = {}
         self._connections: set[asyncio.Task[None]] = set()
-        # Raw sockets, and all of them in one set: asyncio's servers and streams lose track of a connection that
-        # is accepted while they are being closed.
+        # Raw sockets, and all of them in one set: asyncio's servers and streams lose track of a connection
+        # that is accepted while they are being closed.
         self._open: set[socket.socket] = set()
 
     def start(self) -> None:
