@@ -1,0 +1,217 @@
+"""An asynchronous client of one cluster for whole record batches. Runs in executors: no Spark, no threads of its own.
+
+    async with RawCluster(connection, alias="A", client_id="farshore") as cluster:
+        metadata = await cluster.metadata(["orders"])
+        leader = metadata.topics["orders"].partitions[0].leader
+        fetched = await cluster.fetch(leader, [FetchPartition("orders", 0, 0, 1 << 20)])
+
+It decides nothing: it sends what it is told to the broker it is told, and hands back codes. Retries, positions and
+sequences are the caller's.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Sequence
+from types import TracebackType
+from typing import Any, Self
+
+from farshore.config.security import Connection
+from farshore.errors import KafkaError, PermissionDenied, RequestRefused, Unreachable
+from farshore.kafka.raw_brokers import Brokers, Purpose
+from farshore.kafka.raw_errors import (
+    LEADER_NOT_AVAILABLE,
+    NETWORK_EXCEPTION,
+    UNKNOWN_TOPIC_OR_PARTITION,
+    Category,
+    error_info,
+)
+from farshore.kafka.raw_model import (
+    At,
+    BrokerAddress,
+    ClusterMetadata,
+    Fetched,
+    FetchPartition,
+    IsolationLevel,
+    ListedOffset,
+    Produced,
+    ProducePartition,
+    ProducerIdentity,
+)
+from farshore.kafka.raw_requests import (
+    AnswerT,
+    Fetch,
+    FindTransactionCoordinator,
+    InitProducerId,
+    ListOffsets,
+    Metadata,
+    Produce,
+    Request,
+)
+from farshore.model import TopicPartition
+
+__all__ = [
+    "RawCluster",
+    "At", "BrokerAddress", "ClusterMetadata", "Fetched", "FetchPartition", "IsolationLevel", "ListedOffset",
+    "Produced", "ProducePartition", "ProducerIdentity",
+]  # fmt: skip
+
+_RETRY_PAUSE_SECONDS = 0.1
+
+
+class RawCluster:
+    """For one event loop. Safe for any number of tasks; every call may be cancelled.
+
+    A call ends within `request_timeout` seconds after what the broker may rightly wait (`max_wait`, `timeout`), not
+    counting a new connection (10 s at most), throttling, and the calls before it on the same connection. If no broker
+    can be reached it raises Unreachable; AuthenticationFailed, if they do not let us in; RequestRefused, if the broker
+    is older than Kafka 0.11. Errors of partitions are not raised but returned, as Kafka's codes.
+    """
+
+    def __init__(self, connection: Connection, *, alias: str, client_id: str, request_timeout: float = 30.0) -> None:
+        self.alias = alias
+        self._brokers = Brokers(connection, alias=alias, client_id=client_id, request_timeout=request_timeout)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        """Close all connections; whoever still waits gets Unreachable. Takes a second at most."""
+        await self._brokers.close()
+
+    async def metadata(self, topics: Iterable[str] | None) -> ClusterMetadata:
+        """Leaders, partitions and topic ids of `topics`, of all if None; never creates a topic.
+
+        Asks any broker; if none of those known can be reached, the bootstrap servers, and so finds a cluster again
+        whose brokers have all moved. The answer is where `fetch` and `produce` then find the brokers.
+        """
+        found = await self._brokers.ask_anybody(Metadata(None if topics is None else tuple(topics)))
+        if found.brokers:
+            await self._brokers.replace(found.brokers)
+        return found
+
+    async def fetch(
+        self,
+        broker: int,
+        partitions: Sequence[FetchPartition],
+        *,
+        max_wait: float = 0.5,
+        min_bytes: int = 1,
+        max_bytes: int = 50 << 20,
+        isolation_level: IsolationLevel = IsolationLevel.READ_COMMITTED,
+        rack: str = "",
+    ) -> list[Fetched]:
+        """Batches from each offset on, as far as limits allow; the broker waits up to `max_wait` for `min_bytes`.
+
+        Only the first partition with data may exceed the limits, by one batch: rotate the order. Fetches of one broker
+        follow one another on one connection.
+        """
+        request = Fetch(partitions, max_wait, min_bytes, max_bytes, isolation_level, rack)
+        return await self._brokers.ask(broker, Purpose.FETCH, request)
+
+    async def produce(
+        self,
+        broker: int,
+        partitions: Sequence[ProducePartition],
+        *,
+        acks: int = -1,
+        timeout: float = 30.0,
+        transactional_id: str | None = None,
+    ) -> list[Produced]:
+        """Append one batch to each of the partitions, which must differ; the answer is the acknowledgement.
+
+        Requests are written in the order of the calls, each when no more than about a megabyte of earlier ones waits
+        for the socket. After Unreachable or cancellation the batches may have been appended, or may yet be.
+        """
+        if acks == 0:
+            raise ValueError("acks=0 asks for no answer, and so for no proof of anything")
+        return await self._brokers.ask(broker, Purpose.PRODUCE, Produce(partitions, acks, timeout, transactional_id))
+
+    async def list_offsets(
+        self,
+        partitions: Iterable[TopicPartition],
+        at: At | int,
+        *,
+        isolation_level: IsolationLevel = IsolationLevel.READ_UNCOMMITTED,
+    ) -> dict[TopicPartition, ListedOffset]:
+        """The offset of each log's end, or of the first record with a timestamp of at least `at` milliseconds.
+
+        READ_COMMITTED makes the latest the last stable offset. Finds the leaders itself and asks all at once; what
+        one of them does not answer comes back as NETWORK_EXCEPTION.
+        """
+        wanted = list(dict.fromkeys(partitions))
+        metadata = await self.metadata(sorted({partition.topic for partition in wanted}))
+        by_leader: dict[int, list[TopicPartition]] = {}
+        found = {}
+        for partition in wanted:
+            leader = metadata.leader_of(partition)
+            if leader is None:
+                found[partition] = _no_offset(partition, _why_no_leader(metadata, partition))
+            else:
+                by_leader.setdefault(leader, []).append(partition)
+        asked = (self._list_offsets_of(leader, some, at, isolation_level) for leader, some in by_leader.items())
+        for answers in await asyncio.gather(*asked):
+            found |= {TopicPartition(answer.topic, answer.partition): answer for answer in answers}
+        return found
+
+    async def init_producer_id(
+        self, transactional_id: str | None = None, *, transaction_timeout: float = 60.0, timeout: float = 30.0
+    ) -> ProducerIdentity:
+        """A producer id, new if there is no transactional id; else its own, with all earlier holders fenced.
+
+        What passes by itself (a coordinator that moves, a transaction being ended) is waited for, `timeout` seconds
+        at most. Raises PermissionDenied or RequestRefused.
+        """
+        give_up_at = asyncio.get_running_loop().time() + timeout
+        request = InitProducerId(transactional_id, transaction_timeout)
+        while True:
+            if transactional_id is None:
+                response = await self._brokers.ask_anybody(request)
+            else:
+                response = await self._ask_coordinator(transactional_id, request)
+            if response.error_code == 0:
+                return ProducerIdentity(response.producer_id, response.producer_epoch)
+            refused = self._refused("InitProducerId", response.error_code)
+            if not refused.retriable or asyncio.get_running_loop().time() >= give_up_at:
+                raise refused
+            await asyncio.sleep(_RETRY_PAUSE_SECONDS)
+
+    async def _ask_coordinator(self, transactional_id: str, request: Request[AnswerT]) -> Any:
+        """The coordinator's answer, or that of whom we asked for it if there is none for now."""
+        found = await self._brokers.ask_anybody(FindTransactionCoordinator(transactional_id))
+        if found.error_code:
+            return found
+        self._brokers.add(found.coordinator_id, BrokerAddress(found.host, found.port))
+        return await self._brokers.ask(found.coordinator_id, Purpose.CONTROL, request)
+
+    async def _list_offsets_of(
+        self, leader: int, partitions: Sequence[TopicPartition], at: int, isolation_level: IsolationLevel
+    ) -> list[ListedOffset]:
+        names = [(partition.topic, partition.partition) for partition in partitions]
+        try:
+            return await self._brokers.ask(leader, Purpose.CONTROL, ListOffsets(names, at, isolation_level))
+        except Unreachable:
+            return [_no_offset(partition, NETWORK_EXCEPTION) for partition in partitions]
+
+    def _refused(self, what: str, code: int) -> KafkaError:
+        info = error_info(code)
+        message = f"{self.alias}: {what}: {info}"
+        if info.category is Category.PERMISSION:
+            return PermissionDenied(message, cluster=self.alias)
+        return RequestRefused(message, cluster=self.alias, code=info.name, retriable=info.retriable)
+
+
+def _why_no_leader(metadata: ClusterMetadata, partition: TopicPartition) -> int:
+    topic = metadata.topics.get(partition.topic)
+    if topic is None or partition.partition not in topic.partitions:
+        return topic.error if topic and topic.error else UNKNOWN_TOPIC_OR_PARTITION
+    return topic.partitions[partition.partition].error or LEADER_NOT_AVAILABLE
+
+
+def _no_offset(partition: TopicPartition, error: int) -> ListedOffset:
+    return ListedOffset(partition.topic, partition.partition, error, offset=-1, timestamp=-1, leader_epoch=-1)

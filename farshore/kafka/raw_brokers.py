@@ -1,0 +1,102 @@
+"""The brokers of a cluster: where they are, and the connections to them."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Mapping
+from enum import Enum
+
+from farshore.config.security import Connection
+from farshore.errors import AuthenticationFailed, KafkaError, Unreachable
+from farshore.kafka.raw_connection import Login
+from farshore.kafka.raw_link import Link
+from farshore.kafka.raw_model import BrokerAddress
+from farshore.kafka.raw_requests import AnswerT, Request
+
+_CONNECT_WITHIN_SECONDS = 10.0
+_KNOWN_BROKERS_TRIED = 3
+
+
+class Purpose(Enum):
+    """Connections are not shared between these: a broker answers in order, so a long poll holds up all behind it."""
+
+    FETCH = "fetch"
+    PRODUCE = "produce"
+    CONTROL = "control"
+
+
+class Brokers:
+    """Links by address and purpose, made when first used. The bootstrap servers are always kept in mind."""
+
+    def __init__(self, connection: Connection, *, alias: str, client_id: str, request_timeout: float) -> None:
+        self._alias = alias
+        self._request_timeout = request_timeout
+        self._bootstrap = [_address(server) for server in connection.bootstrap_servers]
+        self._login = Login(connection, client_id=client_id)
+        self._known: dict[int, BrokerAddress] = {}
+        self._links: dict[tuple[BrokerAddress, Purpose], Link] = {}
+        self._closed = False
+
+    async def ask(self, broker: int, purpose: Purpose, request: Request[AnswerT]) -> AnswerT:
+        """The answer of the broker with this id."""
+        address = self._known.get(broker)
+        if address is None:
+            message = f"{self._alias}: broker {broker} is not known: ask for metadata"
+            raise Unreachable(message, cluster=self._alias)
+        return await self._link(address, purpose).ask(request, within=self._request_timeout)
+
+    async def ask_anybody(self, request: Request[AnswerT]) -> AnswerT:
+        """The answer of the first who gives one: a few of the brokers known, then every bootstrap server.
+
+        AuthenticationFailed, if any of them did not let us in; Unreachable, with what each had to say.
+        """
+        failures: list[KafkaError] = []
+        for address in self._candidates():
+            try:
+                return await self._link(address, Purpose.CONTROL).ask(request, within=self._request_timeout)
+            except (Unreachable, AuthenticationFailed) as failure:
+                failures.append(failure)
+        kept_out = [one for one in failures if isinstance(one, AuthenticationFailed)]
+        if kept_out:
+            raise kept_out[0]
+        said = "; ".join(dict.fromkeys(str(one).removeprefix(f"{self._alias}: ") for one in failures))
+        raise Unreachable(f"{self._alias}: no broker can be reached: {said}", cluster=self._alias)
+
+    def add(self, broker: int, address: BrokerAddress) -> None:
+        self._known[broker] = address
+
+    async def replace(self, brokers: Mapping[int, BrokerAddress]) -> None:
+        """These are the brokers now. Links to other addresses are closed, but not under the hands of a user."""
+        self._known = dict(brokers)
+        addresses = set(brokers.values())
+        idle = [key for key, link in self._links.items() if key[0] not in addresses and not link.in_use]
+        await asyncio.gather(*(self._links.pop(key).close() for key in idle))
+
+    async def close(self) -> None:
+        """Close all links for good; takes about a second at most."""
+        self._closed = True
+        links = list(self._links.values())
+        self._links.clear()
+        await asyncio.gather(*(link.close() for link in links))
+
+    def _candidates(self) -> list[BrokerAddress]:
+        """Whom to ask, in this order: brokers we are connected to, others known, bootstrap servers."""
+        known = random.sample(list(self._known.values()), len(self._known))
+        known.sort(key=lambda address: not self._link(address, Purpose.CONTROL).connected)
+        bootstrap = random.sample(self._bootstrap, len(self._bootstrap))
+        return list(dict.fromkeys([*known[:_KNOWN_BROKERS_TRIED], *bootstrap]))
+
+    def _link(self, address: BrokerAddress, purpose: Purpose) -> Link:
+        if self._closed:
+            raise Unreachable(f"{self._alias}: the client is closed", cluster=self._alias)
+        key = (address, purpose)
+        if key not in self._links:
+            within = min(_CONNECT_WITHIN_SECONDS, self._request_timeout)
+            self._links[key] = Link(self._alias, address, self._login.connect, connect_within=within)
+        return self._links[key]
+
+
+def _address(server: str) -> BrokerAddress:
+    host, _, port = server.rpartition(":")
+    return BrokerAddress(host.strip("[]"), int(port))

@@ -1,0 +1,170 @@
+"""aiokafka's connection to one broker, made fit for whole batches: joined once, written with a bound, closed for sure.
+
+aiokafka keeps its connection to itself, so its version is pinned, and this module is the only one that relies on how
+it works inside.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import math
+import struct
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any
+
+from aiokafka.abc import AbstractTokenProvider
+from aiokafka.conn import AIOKafkaConnection
+from aiokafka.protocol.admin import SaslAuthenticateRequest
+
+from farshore.config.security import Connection, OAuth, Plain, Sasl, Scram
+from farshore.kafka.raw_model import BrokerAddress
+from farshore.kafka.sslcontext import ssl_context
+from farshore.kafka.tokens import Token, fetch_token
+
+WRITE_BUFFER_LIMIT = 1 << 20
+"""Bytes that may wait for the socket before a connection stops being writable; one more request may come on top."""
+
+_CLOSE_WITHIN_SECONDS = 1.0
+_TOKEN_USED_FOR = 0.8  # of its lifetime, like Java
+_SESSION_USED_FOR = 0.85  # of its lifetime, like Java
+
+# At DEBUG aiokafka prints requests as they are, passwords and tokens too. A level could be lowered again, by a user
+# who looks for something else; a filter stays.
+logging.getLogger("aiokafka.conn").addFilter(lambda record: record.levelno >= logging.INFO)
+
+
+class Login:
+    """How to connect to every broker of a cluster: TLS and SASL settings in aiokafka's words. Never print it."""
+
+    def __init__(self, connection: Connection, *, client_id: str) -> None:
+        security = connection.security
+        self.options: dict[str, Any] = {
+            "client_id": client_id,
+            "security_protocol": security.protocol.value,
+            "ssl_context": None if security.tls is None else ssl_context(security.tls),
+        }
+        if security.sasl is not None:
+            self.options |= _sasl_options(security.sasl)
+
+    async def connect(self, address: BrokerAddress, within: float, on_close: Callable[[], None]) -> BrokerConnection:
+        """A connection that is logged in, within so many seconds; else whatever went wrong is raised as it is.
+
+        `on_close` is called in the moment when the connection is lost or closed.
+        """
+        connection = BrokerConnection(
+            address.host,
+            address.port,
+            request_timeout_ms=within * 1000,
+            on_close=lambda *_: on_close(),
+            **self.options,
+        )
+        try:
+            async with asyncio.timeout(within):
+                await connection.connect()
+        except BaseException:
+            await connection.shut()
+            raise
+        return connection
+
+
+def _sasl_options(sasl: Sasl) -> dict[str, Any]:
+    options: dict[str, Any] = {"sasl_mechanism": sasl.mechanism}
+    match sasl:
+        case Plain() | Scram():
+            password = sasl.password.reveal()
+            return options | {"sasl_plain_username": sasl.username, "sasl_plain_password": password}
+        case _:
+            return options | {"sasl_oauth_token_provider": _Tokens(sasl)}
+
+
+class _Tokens(AbstractTokenProvider):  # type: ignore[misc]
+    """One token for all connections, fetched in a thread and again when most of its lifetime has gone."""
+
+    def __init__(self, oauth: OAuth) -> None:
+        self._oauth = oauth
+        self._fetching = asyncio.Lock()
+        self._token: Token | None = None
+        self._renew_at = 0.0
+
+    async def token(self) -> str:
+        async with self._fetching:
+            if self._token is None or time.time() >= self._renew_at:
+                self._token = await asyncio.to_thread(fetch_token, self._oauth)
+                now = time.time()
+                self._renew_at = now + _TOKEN_USED_FOR * (self._token.expires_at - now)
+            return self._token.value.reveal()
+
+    def extensions(self) -> dict[str, str]:
+        return dict(self._oauth.extensions)
+
+
+class BrokerConnection(AIOKafkaConnection):  # type: ignore[misc]
+    """An open connection. Requests are answered in the order of `write`."""
+
+    renew_at: float = math.inf
+    """By the loop's clock: soon after, the broker will close the connection for want of a new login (KIP-368)."""
+    _transport: asyncio.WriteTransport | None = None
+
+    @property
+    def versions(self) -> dict[int, tuple[int, int]]:
+        """Lowest and highest version of each API that the broker knows."""
+        known: dict[int, tuple[int, int]] = self._versions
+        return known
+
+    @property
+    def unanswered(self) -> list[asyncio.Future[Any]]:
+        """Answers somebody still waits for."""
+        return [answer for _, _, answer in self._requests if not answer.done()]
+
+    async def writable(self) -> None:
+        """Return when less than about WRITE_BUFFER_LIMIT bytes wait for the socket. Raises OSError if it is lost."""
+        if self._writer is None:
+            raise ConnectionResetError("the connection was lost")
+        await self._writer.drain()
+
+    def write(self, prepared: Any, parts: Sequence[bytes]) -> asyncio.Future[Any]:
+        """Send the request whose bytes behind the header are `parts`; the future holds aiokafka's response struct.
+
+        Cancelling the future is safe: the answer is then dropped when it comes.
+        """
+        if self._writer is None:
+            raise ConnectionResetError("the connection was lost")
+        correlation_id = self._next_correlation_id()
+        header = prepared.build_request_header(correlation_id=correlation_id, client_id=self._client_id).encode()
+        size = len(header) + sum(map(len, parts))
+        self._writer.write(b"".join((struct.pack(">i", size), header, *parts)))
+        answer: asyncio.Future[Any] = self._loop.create_future()
+        self._requests.append((correlation_id, prepared, answer))
+        return answer
+
+    async def shut(self) -> None:
+        """Close and wait, not for long, until the socket is gone."""
+        self.close()
+        if self._transport is None:
+            return
+        await asyncio.wait({self._closed_fut}, timeout=_CLOSE_WITHIN_SECONDS)
+        if not self._closed_fut.done():
+            # Unsent bytes, or a TLS farewell, that the broker does not take.
+            self._transport.abort()
+
+    def send(self, request: Any, expect_response: bool = True) -> Awaitable[Any]:
+        """aiokafka's own way, which it takes for its handshakes."""
+        answer: Awaitable[Any] = super().send(request, expect_response)
+        return self._note_session(answer) if isinstance(request, SaslAuthenticateRequest) else answer
+
+    async def _note_session(self, answer: Awaitable[Any]) -> Any:
+        response = await answer
+        lifetime_ms = getattr(response, "session_lifetime_ms", 0)
+        if lifetime_ms > 0:
+            self.renew_at = self._loop.time() + _SESSION_USED_FOR * lifetime_ms / 1000
+        return response
+
+    def _create_reader_task(self) -> asyncio.Task[None]:
+        """aiokafka calls it as soon as there is a socket."""
+        transport: asyncio.WriteTransport = self._writer.transport
+        transport.set_write_buffer_limits(high=WRITE_BUFFER_LIMIT)
+        self._transport = transport
+        task: asyncio.Task[None] = super()._create_reader_task()
+        return task

@@ -1,0 +1,184 @@
+"""A link: one connection to one broker for one purpose, made when it is needed and again after it was lost."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from aiokafka.errors import KafkaError as AiokafkaError
+
+from farshore.errors import FarshoreError, KafkaError, RequestRefused
+from farshore.kafka.raw_connection import BrokerConnection
+from farshore.kafka.raw_errors import UNSUPPORTED_VERSION, error_info
+from farshore.kafka.raw_failures import lost, while_connecting, while_waiting
+from farshore.kafka.raw_model import BrokerAddress
+from farshore.kafka.raw_requests import AnswerT, Request, UnknownToBroker
+
+_FIRST_PAUSE, _LONGEST_PAUSE = 0.05, 1.0  # Java's reconnect.backoff.ms and reconnect.backoff.max.ms
+
+Connect = Callable[[BrokerAddress, float, Callable[[], None]], Awaitable[BrokerConnection]]
+
+
+class Link:
+    """Requests are written in the order of the calls, and answered in that order.
+
+    So that none overtakes another: if the connection is lost, or cannot be made, every request that was called before
+    that fails with it, sent or not; only later ones use the next connection. After a failed attempt the next one
+    waits, 50 ms at first, a second at most.
+    """
+
+    def __init__(self, alias: str, address: BrokerAddress, connect: Connect, *, connect_within: float) -> None:
+        self.address = address
+        self._alias = alias
+        self._connect = connect
+        self._connect_within = connect_within
+        self._connection: BrokerConnection | None = None
+        self._turn = asyncio.Lock()
+        self._losses = 0
+        self._failure: KafkaError = lost(alias, address, "not connected")
+        self._pause = self._not_before = 0.0
+        self._silent_until = 0.0
+        self._limits: set[asyncio.Timeout] = set()
+        self._users = 0
+        self._closed = False
+
+    @property
+    def connected(self) -> bool:
+        return self._connection is not None and bool(self._connection.connected())
+
+    @property
+    def in_use(self) -> bool:
+        return self._users > 0
+
+    async def ask(self, request: Request[AnswerT], *, within: float) -> AnswerT:
+        """The broker's answer. Raises Unreachable or AuthenticationFailed, and RequestRefused for a broker too old.
+
+        It takes as long as the requests before it, a connection if there is none, throttling, and then at most
+        `within` plus what the broker may rightly wait. Cancelling it leaves open whether the request was sent.
+        """
+        self._users += 1
+        try:
+            connection, answer = await self._send(request)
+            return request.read(await self._wait_for(connection, answer, request, within))
+        finally:
+            self._users -= 1
+
+    async def close(self) -> None:
+        """Requests under way fail."""
+        self._closed = True
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            self._lose(lost(self._alias, self.address, "we closed the connection"))
+            await connection.shut()
+
+    async def _send(self, request: Request[Any]) -> tuple[BrokerConnection, asyncio.Future[Any]]:
+        losses = self._losses
+        async with self._turn:
+            if self._losses != losses or self._closed:
+                raise _again(self._failure)
+            connection = await self._connected()
+            try:
+                prepared = request.prepare(connection.versions)
+            except UnknownToBroker as error:
+                message = f"{self._alias}: broker {self.address}: {error}"
+                code = error_info(UNSUPPORTED_VERSION).name
+                raise RequestRefused(message, cluster=self._alias, code=code, retriable=False) from None
+            try:
+                await _sleep_until(self._silent_until)
+                await connection.writable()
+                if self._losses != losses:
+                    raise _again(self._failure)
+                return connection, connection.write(prepared, request.encoded(prepared))
+            except OSError as error:
+                raise await self._drop(connection, while_waiting(error, self._alias, self.address)) from error
+
+    async def _wait_for(
+        self, connection: BrokerConnection, answer: asyncio.Future[Any], request: Request[Any], within: float
+    ) -> Any:
+        patience = within + request.broker_may_wait
+        limit = asyncio.timeout(patience)
+        self._limits.add(limit)
+        try:
+            async with limit:
+                response = await answer
+        except TimeoutError as error:
+            # Answers come in order, so nothing can be told apart on this connection any more.
+            silent = lost(self._alias, self.address, f"no answer within {patience:.0f} s")
+            raise await self._drop(connection, silent) from error
+        except AiokafkaError as error:
+            raise await self._drop(connection, while_waiting(error, self._alias, self.address)) from error
+        finally:
+            self._limits.discard(limit)
+        self._pause = 0.0
+        self._keep_silent(request.silence_ms(response) / 1000)
+        return response
+
+    def _keep_silent(self, seconds: float) -> None:
+        """The broker reads nothing for so long: neither send, nor lose patience with what was sent."""
+        if seconds > 0:
+            self._silent_until = _now() + seconds
+            for limit in self._limits:
+                deadline = limit.when()
+                if deadline is not None:
+                    limit.reschedule(deadline + seconds)
+
+    async def _connected(self) -> BrokerConnection:
+        connection = self._connection
+        if connection is not None and connection.connected():
+            if _now() < connection.renew_at:
+                return connection
+            # The next connection must not overtake what is still under way on this one.
+            if connection.unanswered:
+                await asyncio.wait(connection.unanswered)
+        if connection is not None:
+            self._connection = None
+            await connection.shut()
+        await _sleep_until(self._not_before)
+        try:
+            connection = await self._connect(self.address, self._connect_within, self._noticed_loss)
+        except (OSError, EOFError, ValueError, KeyError, AssertionError, AiokafkaError, FarshoreError) as error:
+            self._back_off()
+            failure = while_connecting(error, self._alias, self.address, within=self._connect_within)
+            self._lose(failure)
+            raise failure from error
+        if self._closed:
+            await connection.shut()
+            raise _again(self._failure)
+        self._connection = connection
+        return connection
+
+    async def _drop(self, connection: BrokerConnection, failure: KafkaError) -> KafkaError:
+        """Give the connection up, once for all that fail with it."""
+        if self._connection is connection:
+            self._connection = None
+            self._back_off()
+            self._lose(failure)
+            await connection.shut()
+        return failure
+
+    def _noticed_loss(self) -> None:
+        self._lose(lost(self._alias, self.address, "the connection was lost"))
+
+    def _back_off(self) -> None:
+        self._pause = min(_LONGEST_PAUSE, self._pause * 2 or _FIRST_PAUSE)
+        self._not_before = _now() + self._pause * random.uniform(0.8, 1.2)
+
+    def _lose(self, failure: KafkaError) -> None:
+        self._losses += 1
+        self._failure = failure
+
+
+def _again(failure: KafkaError) -> KafkaError:
+    """A copy to be raised: exceptions gather tracebacks."""
+    return type(failure)(str(failure), cluster=failure.cluster)
+
+
+async def _sleep_until(moment: float) -> None:
+    if (seconds := moment - _now()) > 0:
+        await asyncio.sleep(seconds)
+
+
+def _now() -> float:
+    return asyncio.get_running_loop().time()

@@ -1,0 +1,278 @@
+"""The requests of a RawCluster: from our words to Kafka's bytes and back, in the newest version both sides know.
+
+Nothing here does I/O. Versions reach down to Kafka 0.11, the first with record batches and with a metadata request
+that does not create topics.
+"""
+
+from __future__ import annotations
+
+import struct
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, Generic, TypeVar
+
+from aiokafka.protocol import fetch, metadata, offset, produce
+from aiokafka.protocol.coordination import FindCoordinatorRequest_v1
+from aiokafka.protocol.transaction import InitProducerIdRequest_v0
+
+from farshore.kafka.raw_model import (
+    BrokerAddress,
+    ClusterMetadata,
+    Fetched,
+    FetchPartition,
+    IsolationLevel,
+    ListedOffset,
+    PartitionMetadata,
+    Produced,
+    ProducePartition,
+    TopicMetadata,
+)
+from farshore.kafka.raw_structs import (
+    ListOffsetsRequest_v5,
+    MetadataRequest_v7,
+    MetadataRequest_v10,
+    MetadataRequest_v12,
+)
+
+AnswerT = TypeVar("AnswerT")
+_ItemT = TypeVar("_ItemT")
+_NO_SESSION_ID, _NO_SESSION_EPOCH = 0, -1
+_CONSUMER = -1  # as replica id
+
+
+class UnknownToBroker(Exception):
+    """The broker knows no version of the request that we know."""
+
+
+class Request(ABC, Generic[AnswerT]):
+    """One request to one broker. `structs` are aiokafka's classes for it, newest first.
+
+    `broker_may_wait` is for how many seconds the broker may rightly keep silent.
+    """
+
+    structs: ClassVar[tuple[type[Any], ...]]
+    broker_may_wait: float = 0.0
+
+    def prepare(self, versions: Mapping[int, tuple[int, int]]) -> Any:
+        """The struct for a broker with these versions of each API; raises UnknownToBroker."""
+        lowest, highest = versions.get(self.structs[0].API_KEY, (0, -1))
+        for candidate in self.structs:
+            if lowest <= candidate.API_VERSION <= highest:
+                return self.build(candidate)
+        ours = f"v{self.structs[-1].API_VERSION} to v{self.structs[0].API_VERSION}"
+        raise UnknownToBroker(f"{type(self).__name__}: the broker knows v{lowest} to v{highest}, not {ours}")
+
+    @abstractmethod
+    def build(self, struct_class: type[Any]) -> Any: ...
+
+    def encoded(self, prepared: Any) -> Sequence[bytes]:
+        """The request's bytes behind the header, in parts still to be joined."""
+        return (prepared.encode(),)
+
+    @abstractmethod
+    def read(self, response: Any) -> AnswerT: ...
+
+    def silence_ms(self, response: Any) -> int:  # noqa: ARG002
+        """For how long the broker wants to hear nothing more on this connection (KIP-219)."""
+        return 0
+
+
+@dataclass(frozen=True)
+class Metadata(Request[ClusterMetadata]):
+    """`topics` None asks for all. Never creates a topic."""
+
+    topics: tuple[str, ...] | None
+    structs = (
+        MetadataRequest_v12,
+        MetadataRequest_v10,
+        MetadataRequest_v7,
+        metadata.MetadataRequest_v5,
+        metadata.MetadataRequest_v4,
+    )
+
+    def build(self, struct_class: type[Any]) -> Any:
+        if not struct_class.FLEXIBLE_VERSION:
+            return struct_class(self.topics, False)
+        topics: Any = None if self.topics is None else [(None, topic, {}) for topic in self.topics]
+        authorized_operations = (False,) * (len(struct_class.SCHEMA) - 3)
+        return struct_class(topics, False, *authorized_operations, {})
+
+    def read(self, response: Any) -> ClusterMetadata:
+        brokers = {node_id: BrokerAddress(host, port) for node_id, host, port, *_ in response.brokers}
+        has_ids, has_epochs = response.API_VERSION >= 10, response.API_VERSION >= 7
+        topics: dict[str, TopicMetadata] = {}
+        for error, name, *rest in response.topics:
+            topic_id = rest.pop(0) if has_ids else None
+            partitions = dict(_partitions(rest[1], has_epochs))
+            topics[name] = TopicMetadata(name, error, topic_id, partitions)
+        return ClusterMetadata(response.cluster_id, brokers, topics)
+
+
+def _partitions(rows: Iterable[Any], has_epochs: bool) -> Iterable[tuple[int, PartitionMetadata]]:
+    for error, number, leader, *rest in rows:
+        epoch = rest.pop(0) if has_epochs else -1
+        known_leader = leader if leader >= 0 else None
+        yield number, PartitionMetadata(number, error, known_leader, epoch, tuple(rest[0]), tuple(rest[1]))
+
+
+@dataclass(frozen=True)
+class Fetch(Request[list[Fetched]]):
+    """Without fetch sessions: every request says all."""
+
+    partitions: Sequence[FetchPartition]
+    max_wait: float
+    min_bytes: int
+    max_bytes: int
+    isolation_level: IsolationLevel
+    rack: str
+    structs = tuple(getattr(fetch, f"FetchRequest_v{version}") for version in range(11, 3, -1))
+
+    @property
+    def broker_may_wait(self) -> float:  # type: ignore[override]
+        return self.max_wait
+
+    def build(self, struct_class: type[Any]) -> Any:
+        version = struct_class.API_VERSION
+        topics = _by_topic((one.topic, _fetch_partition(one, version)) for one in self.partitions)
+        limits = (_CONSUMER, round(self.max_wait * 1000), self.min_bytes, self.max_bytes, self.isolation_level)
+        if version < 7:
+            return struct_class(*limits, topics)
+        sessionless: tuple[Any, ...] = (*limits, _NO_SESSION_ID, _NO_SESSION_EPOCH, topics, [])
+        return struct_class(*sessionless, self.rack) if version >= 11 else struct_class(*sessionless)
+
+    def read(self, response: Any) -> list[Fetched]:
+        throttle_ms = response.throttle_time_ms
+        refused = response.error_code if response.API_VERSION >= 7 else 0
+        if refused:
+            return [
+                Fetched(one.topic, one.partition, refused, -1, -1, -1, (), None, b"", throttle_ms)
+                for one in self.partitions
+            ]
+        answers = []
+        for topic, partitions in response.topics:
+            for number, error, high_watermark, last_stable, *rest, records in partitions:
+                log_start = rest.pop(0) if response.API_VERSION >= 5 else -1
+                aborted, preferred = tuple(rest[0] or ()), (rest[1] if len(rest) > 1 else -1)
+                replica = preferred if preferred >= 0 else None
+                offsets = (high_watermark, last_stable, log_start)
+                answers.append(Fetched(topic, number, error, *offsets, aborted, replica, records or b"", throttle_ms))
+        return answers
+
+    def silence_ms(self, response: Any) -> int:
+        return int(response.throttle_time_ms) if response.API_VERSION >= 8 else 0
+
+
+def _fetch_partition(one: FetchPartition, version: int) -> tuple[int, ...]:
+    if version < 5:
+        return one.partition, one.offset, one.max_bytes
+    if version < 9:
+        return one.partition, one.offset, -1, one.max_bytes
+    return one.partition, one.leader_epoch, one.offset, -1, one.max_bytes
+
+
+@dataclass(frozen=True)
+class Produce(Request[list[Produced]]):
+    """Encoded here and not by aiokafka, which would copy every batch at each level of nesting."""
+
+    partitions: Sequence[ProducePartition]
+    acks: int
+    timeout: float
+    transactional_id: str | None
+    structs = tuple(getattr(produce, f"ProduceRequest_v{version}") for version in range(8, 2, -1))
+
+    @property
+    def broker_may_wait(self) -> float:  # type: ignore[override]
+        return self.timeout
+
+    def build(self, struct_class: type[Any]) -> Any:
+        return struct_class(self.transactional_id, self.acks, round(self.timeout * 1000), ())
+
+    def encoded(self, prepared: Any) -> Sequence[bytes]:
+        topics = _by_topic((one.topic, one) for one in self.partitions)
+        parts = [
+            _text(self.transactional_id),
+            struct.pack(">hii", prepared.required_acks, prepared.timeout, len(topics)),
+        ]
+        for topic, batches in topics:
+            parts += (_text(topic), struct.pack(">i", len(batches)))
+            for one in batches:
+                parts += (struct.pack(">ii", one.partition, len(one.batch)), one.batch)
+        return parts
+
+    def read(self, response: Any) -> list[Produced]:
+        answers = []
+        for topic, partitions in response.topics:
+            for number, error, base_offset, append_time, *rest in partitions:
+                log_start = rest[0] if rest else -1
+                record_errors, message = (tuple(rest[1] or ()), rest[2]) if len(rest) > 1 else ((), None)
+                offsets = (base_offset, append_time, log_start)
+                answers.append(
+                    Produced(topic, number, error, *offsets, record_errors, message, response.throttle_time_ms)
+                )
+        return answers
+
+    def silence_ms(self, response: Any) -> int:
+        return int(response.throttle_time_ms) if response.API_VERSION >= 6 else 0
+
+
+@dataclass(frozen=True)
+class ListOffsets(Request[list[ListedOffset]]):
+    partitions: Sequence[tuple[str, int]]
+    timestamp: int
+    isolation_level: IsolationLevel
+    structs = (ListOffsetsRequest_v5, offset.OffsetRequest_v3, offset.OffsetRequest_v2)
+
+    def build(self, struct_class: type[Any]) -> Any:
+        epoch = (-1,) if struct_class.API_VERSION >= 4 else ()
+        topics = _by_topic((topic, (partition, *epoch, self.timestamp)) for topic, partition in self.partitions)
+        return struct_class(_CONSUMER, self.isolation_level, topics)
+
+    def read(self, response: Any) -> list[ListedOffset]:
+        return [
+            ListedOffset(topic, number, error, found, timestamp, rest[0] if rest else -1)
+            for topic, partitions in response.topics
+            for number, error, timestamp, found, *rest in partitions
+        ]
+
+
+@dataclass(frozen=True)
+class InitProducerId(Request[Any]):
+    """Answers with aiokafka's response: `error_code`, `producer_id`, `producer_epoch`."""
+
+    transactional_id: str | None
+    transaction_timeout: float
+    structs = (InitProducerIdRequest_v0,)
+
+    def build(self, struct_class: type[Any]) -> Any:
+        return struct_class(self.transactional_id, round(self.transaction_timeout * 1000))
+
+    def read(self, response: Any) -> Any:
+        return response
+
+
+@dataclass(frozen=True)
+class FindTransactionCoordinator(Request[Any]):
+    """Answers with aiokafka's response: `error_code`, `coordinator_id`, `host`, `port`."""
+
+    transactional_id: str
+    structs = (FindCoordinatorRequest_v1,)
+
+    def build(self, struct_class: type[Any]) -> Any:
+        return struct_class(self.transactional_id, 1)
+
+    def read(self, response: Any) -> Any:
+        return response
+
+
+def _by_topic(items: Iterable[tuple[str, _ItemT]]) -> list[tuple[str, list[_ItemT]]]:
+    """Grouped, since a broker takes each topic once. The first item stays first: it may exceed a fetch's limits."""
+    topics: dict[str, list[_ItemT]] = {}
+    for topic, item in items:
+        topics.setdefault(topic, []).append(item)
+    return list(topics.items())
+
+
+def _text(value: str | None) -> bytes:
+    encoded = b"" if value is None else value.encode()
+    return struct.pack(">h", -1 if value is None else len(encoded)) + encoded
