@@ -18,6 +18,7 @@ from typing import Any, Self
 
 from farshore.config.security import Connection
 from farshore.errors import KafkaError, PermissionDenied, RequestRefused, Unreachable
+from farshore.kafka.raw_batches import Fetch, Produce
 from farshore.kafka.raw_brokers import Brokers, Purpose
 from farshore.kafka.raw_errors import (
     LEADER_NOT_AVAILABLE,
@@ -40,12 +41,10 @@ from farshore.kafka.raw_model import (
 )
 from farshore.kafka.raw_requests import (
     AnswerT,
-    Fetch,
     FindTransactionCoordinator,
     InitProducerId,
     ListOffsets,
     Metadata,
-    Produce,
     Request,
 )
 from farshore.model import TopicPartition

@@ -57,14 +57,14 @@ class Login:
             address.host,
             address.port,
             request_timeout_ms=within * 1000,
-            on_close=lambda *_: on_close(),
+            on_close=lambda closed, _: on_close(closed),
             **self.options,
         )
         try:
             async with asyncio.timeout(within):
                 await connection.connect()
         except BaseException:
-            await connection.shut()
+            connection.abort()
             raise
         return connection
 
@@ -139,15 +139,17 @@ class BrokerConnection(AIOKafkaConnection):  # type: ignore[misc]
         self._requests.append((correlation_id, prepared, answer))
         return answer
 
-    async def shut(self) -> None:
-        """Close and wait, not for long, until the socket is gone."""
+    def abort(self) -> None:
+        """Close without waiting for unsent bytes or for TLS to say goodbye. Whoever waits for an answer fails."""
         self.close()
-        if self._transport is None:
-            return
-        await asyncio.wait({self._closed_fut}, timeout=_CLOSE_WITHIN_SECONDS)
-        if not self._closed_fut.done():
-            # Unsent bytes, or a TLS farewell, that the broker does not take.
+        if self._transport is not None:
             self._transport.abort()
+
+    async def shut(self) -> None:
+        """Close, and wait until the socket is gone, for a second at most."""
+        self.close()
+        await asyncio.wait({self._closed_fut}, timeout=_CLOSE_WITHIN_SECONDS)
+        self.abort()
 
     def send(self, request: Any, expect_response: bool = True) -> Awaitable[Any]:
         """aiokafka's own way, which it takes for its handshakes."""

@@ -9,7 +9,7 @@ from typing import Any
 
 from aiokafka.errors import KafkaError as AiokafkaError
 
-from farshore.errors import FarshoreError, KafkaError, RequestRefused
+from farshore.errors import FarshoreError, KafkaError, RequestRefused, Unreachable
 from farshore.kafka.raw_connection import BrokerConnection
 from farshore.kafka.raw_errors import UNSUPPORTED_VERSION, error_info
 from farshore.kafka.raw_failures import lost, while_connecting, while_waiting
@@ -18,7 +18,8 @@ from farshore.kafka.raw_requests import AnswerT, Request, UnknownToBroker
 
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.05, 1.0  # Java's reconnect.backoff.ms and reconnect.backoff.max.ms
 
-Connect = Callable[[BrokerAddress, float, Callable[[], None]], Awaitable[BrokerConnection]]
+OnClose = Callable[[BrokerConnection], None]
+Connect = Callable[[BrokerAddress, float, OnClose], Awaitable[BrokerConnection]]
 
 
 class Link:
@@ -69,8 +70,8 @@ class Link:
         """Requests under way fail."""
         self._closed = True
         connection, self._connection = self._connection, None
+        self._lose(Unreachable(f"{self._alias}: broker {self.address}: we closed the connection", cluster=self._alias))
         if connection is not None:
-            self._lose(lost(self._alias, self.address, "we closed the connection"))
             await connection.shut()
 
     async def _send(self, request: Request[Any]) -> tuple[BrokerConnection, asyncio.Future[Any]]:
@@ -92,7 +93,7 @@ class Link:
                     raise _again(self._failure)
                 return connection, connection.write(prepared, request.encoded(prepared))
             except OSError as error:
-                raise await self._drop(connection, while_waiting(error, self._alias, self.address)) from error
+                raise self._drop(connection, while_waiting(error, self._alias, self.address)) from error
 
     async def _wait_for(
         self, connection: BrokerConnection, answer: asyncio.Future[Any], request: Request[Any], within: float
@@ -106,9 +107,9 @@ class Link:
         except TimeoutError as error:
             # Answers come in order, so nothing can be told apart on this connection any more.
             silent = lost(self._alias, self.address, f"no answer within {patience:.0f} s")
-            raise await self._drop(connection, silent) from error
+            raise self._drop(connection, silent) from error
         except AiokafkaError as error:
-            raise await self._drop(connection, while_waiting(error, self._alias, self.address)) from error
+            raise self._drop(connection, while_waiting(error, self._alias, self.address)) from error
         finally:
             self._limits.discard(limit)
         self._pause = 0.0
@@ -121,7 +122,7 @@ class Link:
             self._silent_until = _now() + seconds
             for limit in self._limits:
                 deadline = limit.when()
-                if deadline is not None:
+                if deadline is not None and not limit.expired():
                     limit.reschedule(deadline + seconds)
 
     async def _connected(self) -> BrokerConnection:
@@ -134,32 +135,35 @@ class Link:
                 await asyncio.wait(connection.unanswered)
         if connection is not None:
             self._connection = None
-            await connection.shut()
+            connection.abort()
         await _sleep_until(self._not_before)
         try:
-            connection = await self._connect(self.address, self._connect_within, self._noticed_loss)
+            connection = await self._connect(self.address, self._connect_within, self._notice_loss)
         except (OSError, EOFError, ValueError, KeyError, AssertionError, AiokafkaError, FarshoreError) as error:
             self._back_off()
             failure = while_connecting(error, self._alias, self.address, within=self._connect_within)
             self._lose(failure)
             raise failure from error
         if self._closed:
-            await connection.shut()
+            connection.abort()
             raise _again(self._failure)
         self._connection = connection
         return connection
 
-    async def _drop(self, connection: BrokerConnection, failure: KafkaError) -> KafkaError:
-        """Give the connection up, once for all that fail with it."""
-        if self._connection is connection:
-            self._connection = None
-            self._back_off()
-            self._lose(failure)
-            await connection.shut()
+    def _drop(self, connection: BrokerConnection, failure: KafkaError) -> KafkaError:
+        """Give the connection up because of `failure`; what to raise: the first one's failure is everybody's."""
+        if self._connection is not connection:
+            return _again(self._failure)
+        self._connection = None
+        self._back_off()
+        self._lose(failure)
+        connection.abort()
         return failure
 
-    def _noticed_loss(self) -> None:
-        self._lose(lost(self._alias, self.address, "the connection was lost"))
+    def _notice_loss(self, connection: BrokerConnection) -> None:
+        """At once, before anybody who waits hears of it and calls again."""
+        if self._connection is connection:
+            self._lose(lost(self._alias, self.address, "the connection was lost"))
 
     def _back_off(self) -> None:
         self._pause = min(_LONGEST_PAUSE, self._pause * 2 or _FIRST_PAUSE)

@@ -6,26 +6,21 @@ that does not create topics.
 
 from __future__ import annotations
 
-import struct
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Generic, TypeVar
 
-from aiokafka.protocol import fetch, metadata, offset, produce
+from aiokafka.protocol import metadata, offset
 from aiokafka.protocol.coordination import FindCoordinatorRequest_v1
 from aiokafka.protocol.transaction import InitProducerIdRequest_v0
 
 from farshore.kafka.raw_model import (
     BrokerAddress,
     ClusterMetadata,
-    Fetched,
-    FetchPartition,
     IsolationLevel,
     ListedOffset,
     PartitionMetadata,
-    Produced,
-    ProducePartition,
     TopicMetadata,
 )
 from farshore.kafka.raw_structs import (
@@ -37,8 +32,8 @@ from farshore.kafka.raw_structs import (
 
 AnswerT = TypeVar("AnswerT")
 _ItemT = TypeVar("_ItemT")
-_NO_SESSION_ID, _NO_SESSION_EPOCH = 0, -1
-_CONSUMER = -1  # as replica id
+CONSUMER = -1
+"""As a replica id: none of the brokers, but a client."""
 
 
 class UnknownToBroker(Exception):
@@ -117,106 +112,6 @@ def _partitions(rows: Iterable[Any], has_epochs: bool) -> Iterable[tuple[int, Pa
 
 
 @dataclass(frozen=True)
-class Fetch(Request[list[Fetched]]):
-    """Without fetch sessions: every request says all."""
-
-    partitions: Sequence[FetchPartition]
-    max_wait: float
-    min_bytes: int
-    max_bytes: int
-    isolation_level: IsolationLevel
-    rack: str
-    structs = tuple(getattr(fetch, f"FetchRequest_v{version}") for version in range(11, 3, -1))
-
-    @property
-    def broker_may_wait(self) -> float:  # type: ignore[override]
-        return self.max_wait
-
-    def build(self, struct_class: type[Any]) -> Any:
-        version = struct_class.API_VERSION
-        topics = _by_topic((one.topic, _fetch_partition(one, version)) for one in self.partitions)
-        limits = (_CONSUMER, round(self.max_wait * 1000), self.min_bytes, self.max_bytes, self.isolation_level)
-        if version < 7:
-            return struct_class(*limits, topics)
-        sessionless: tuple[Any, ...] = (*limits, _NO_SESSION_ID, _NO_SESSION_EPOCH, topics, [])
-        return struct_class(*sessionless, self.rack) if version >= 11 else struct_class(*sessionless)
-
-    def read(self, response: Any) -> list[Fetched]:
-        throttle_ms = response.throttle_time_ms
-        refused = response.error_code if response.API_VERSION >= 7 else 0
-        if refused:
-            return [
-                Fetched(one.topic, one.partition, refused, -1, -1, -1, (), None, b"", throttle_ms)
-                for one in self.partitions
-            ]
-        answers = []
-        for topic, partitions in response.topics:
-            for number, error, high_watermark, last_stable, *rest, records in partitions:
-                log_start = rest.pop(0) if response.API_VERSION >= 5 else -1
-                aborted, preferred = tuple(rest[0] or ()), (rest[1] if len(rest) > 1 else -1)
-                replica = preferred if preferred >= 0 else None
-                offsets = (high_watermark, last_stable, log_start)
-                answers.append(Fetched(topic, number, error, *offsets, aborted, replica, records or b"", throttle_ms))
-        return answers
-
-    def silence_ms(self, response: Any) -> int:
-        return int(response.throttle_time_ms) if response.API_VERSION >= 8 else 0
-
-
-def _fetch_partition(one: FetchPartition, version: int) -> tuple[int, ...]:
-    if version < 5:
-        return one.partition, one.offset, one.max_bytes
-    if version < 9:
-        return one.partition, one.offset, -1, one.max_bytes
-    return one.partition, one.leader_epoch, one.offset, -1, one.max_bytes
-
-
-@dataclass(frozen=True)
-class Produce(Request[list[Produced]]):
-    """Encoded here and not by aiokafka, which would copy every batch at each level of nesting."""
-
-    partitions: Sequence[ProducePartition]
-    acks: int
-    timeout: float
-    transactional_id: str | None
-    structs = tuple(getattr(produce, f"ProduceRequest_v{version}") for version in range(8, 2, -1))
-
-    @property
-    def broker_may_wait(self) -> float:  # type: ignore[override]
-        return self.timeout
-
-    def build(self, struct_class: type[Any]) -> Any:
-        return struct_class(self.transactional_id, self.acks, round(self.timeout * 1000), ())
-
-    def encoded(self, prepared: Any) -> Sequence[bytes]:
-        topics = _by_topic((one.topic, one) for one in self.partitions)
-        parts = [
-            _text(self.transactional_id),
-            struct.pack(">hii", prepared.required_acks, prepared.timeout, len(topics)),
-        ]
-        for topic, batches in topics:
-            parts += (_text(topic), struct.pack(">i", len(batches)))
-            for one in batches:
-                parts += (struct.pack(">ii", one.partition, len(one.batch)), one.batch)
-        return parts
-
-    def read(self, response: Any) -> list[Produced]:
-        answers = []
-        for topic, partitions in response.topics:
-            for number, error, base_offset, append_time, *rest in partitions:
-                log_start = rest[0] if rest else -1
-                record_errors, message = (tuple(rest[1] or ()), rest[2]) if len(rest) > 1 else ((), None)
-                offsets = (base_offset, append_time, log_start)
-                answers.append(
-                    Produced(topic, number, error, *offsets, record_errors, message, response.throttle_time_ms)
-                )
-        return answers
-
-    def silence_ms(self, response: Any) -> int:
-        return int(response.throttle_time_ms) if response.API_VERSION >= 6 else 0
-
-
-@dataclass(frozen=True)
 class ListOffsets(Request[list[ListedOffset]]):
     partitions: Sequence[tuple[str, int]]
     timestamp: int
@@ -225,8 +120,8 @@ class ListOffsets(Request[list[ListedOffset]]):
 
     def build(self, struct_class: type[Any]) -> Any:
         epoch = (-1,) if struct_class.API_VERSION >= 4 else ()
-        topics = _by_topic((topic, (partition, *epoch, self.timestamp)) for topic, partition in self.partitions)
-        return struct_class(_CONSUMER, self.isolation_level, topics)
+        topics = by_topic((topic, (partition, *epoch, self.timestamp)) for topic, partition in self.partitions)
+        return struct_class(CONSUMER, self.isolation_level, topics)
 
     def read(self, response: Any) -> list[ListedOffset]:
         return [
@@ -265,14 +160,9 @@ class FindTransactionCoordinator(Request[Any]):
         return response
 
 
-def _by_topic(items: Iterable[tuple[str, _ItemT]]) -> list[tuple[str, list[_ItemT]]]:
+def by_topic(items: Iterable[tuple[str, _ItemT]]) -> list[tuple[str, list[_ItemT]]]:
     """Grouped, since a broker takes each topic once. The first item stays first: it may exceed a fetch's limits."""
     topics: dict[str, list[_ItemT]] = {}
     for topic, item in items:
         topics.setdefault(topic, []).append(item)
     return list(topics.items())
-
-
-def _text(value: str | None) -> bytes:
-    encoded = b"" if value is None else value.encode()
-    return struct.pack(">h", -1 if value is None else len(encoded)) + encoded
