@@ -102,21 +102,20 @@ def records_of(
     if isinstance(batch, OldBatch):
         records = old_records(batch, resolve_append_time=resolve_append_time, limit=limit)
     else:
-        attributes = batch.attributes
+        # Asking a tuple for its fields by name adds up here, where most batches may hold one record.
+        start, attributes, base_offset = batch.start, batch.attributes, batch.base_offset
         if attributes & _CONTROL:
             raise ValueError(f"{batch} is a control batch: it holds no user's records")
-        covered = batch.buffer[batch.start + _COVERED_AT : batch.start + _LENGTH_FROM + batch.length]
-        if google_crc32c.value(covered) != batch.crc:
+        section, at = batch.buffer[start + _COVERED_AT : start + _LENGTH_FROM + batch.length], _RECORDS_AT
+        if google_crc32c.value(section) != batch.crc:
             batch.check_crc()  # which says so
         try:
             if attributes & _CODEC_BITS:
-                section = decompress(_codec_of(batch), covered[_RECORDS_AT:], limit)
-                records = unpack(section, 0, batch.record_count, batch.base_offset, batch.base_timestamp)
-            else:
-                records = unpack(covered, _RECORDS_AT, batch.record_count, batch.base_offset, batch.base_timestamp)
+                section, at = decompress(_codec_of(batch), section[at:], limit), 0
+            records = unpack(section, at, batch.record_count, base_offset, batch.base_timestamp)
         except MalformedBatch as error:
             raise MalformedBatch(f"{batch}: {error}") from error
-        if records and records[-1][0] > batch.last_offset:
+        if records and records[-1][0] > base_offset + batch.last_offset_delta:
             raise MalformedBatch(f"{batch}: its last record has offset {records[-1][0]}")
         if attributes & _LOG_APPEND_TIME and resolve_append_time:
             records = [(offset, batch.max_timestamp, body) for offset, _, body in records]
