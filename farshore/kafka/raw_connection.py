@@ -48,7 +48,9 @@ class Login:
         if security.sasl is not None:
             self.options |= _sasl_options(security.sasl)
 
-    async def connect(self, address: BrokerAddress, within: float, on_close: Callable[[], None]) -> BrokerConnection:
+    async def connect(
+        self, address: BrokerAddress, within: float, on_close: Callable[[BrokerConnection], None]
+    ) -> BrokerConnection:
         """A connection that is logged in, within so many seconds; else whatever went wrong is raised as it is.
 
         `on_close` is called in the moment when the connection is lost or closed.
