@@ -1,0 +1,92 @@
+"""The client library's errors, in Farshore's words.
+
+librdkafka reports a wrong password or an untrusted certificate only beside the request, through a callback; the request
+itself just times out. `Complaints` listens, so that the real reason is said.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from threading import Lock
+
+from confluent_kafka import KafkaError as ClientError
+from confluent_kafka import KafkaException as ClientException
+
+from farshore.errors import AuthenticationFailed, KafkaError, PermissionDenied, RequestRefused, Unreachable
+
+_REFUSED_LOGIN = {"_AUTHENTICATION", "_SSL", "SASL_AUTHENTICATION_FAILED", "UNSUPPORTED_SASL_MECHANISM"}
+_NO_ANSWER = {"_TIMED_OUT", "_TRANSPORT", "_ALL_BROKERS_DOWN", "_RESOLVE", "_WAIT_COORD", "_TIMED_OUT_QUEUE"}
+
+# "ssl://host:9092/bootstrap: what happened (after 12ms in state CONNECT, 3 identical error(s) suppressed)"
+_PREFIX = re.compile(r"^(?:[a-z_]+://)?(?P<broker>[^/ ]+)/(?:bootstrap|\d+): ")
+_SUFFIX = re.compile(r" \(after \d+ms in state [^)]*(?:\([^)]*\)[^)]*)*\)$")
+_ALERT = re.compile(r"alert (?:bad certificate|certificate required|unknown ca|certificate unknown|handshake failure)")
+
+
+CLOSED = "the brokers close the connection without a word, as they do when they expect a login (SASL) or TLS"
+
+
+class Complaints:
+    """What librdkafka complained about beside the requests; give `hear` as its `error_cb`. Safe between threads."""
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._login: str | None = None
+        self._down_since: float | None = None
+        self._transport: str | None = None
+
+    def hear(self, error: ClientError) -> None:
+        with self._lock:
+            if error.name() in _REFUSED_LOGIN or _ALERT.search(error.str()):
+                self._login = _tidy(error.str())
+            elif error.name() in ("_TRANSPORT", "_RESOLVE"):
+                self._transport = _tidy(error.str())
+            elif error.name() == "_ALL_BROKERS_DOWN" and self._down_since is None:
+                self._down_since = time.monotonic()
+
+    def forget_outage(self) -> None:
+        """A broker answered."""
+        with self._lock:
+            self._down_since = self._transport = None
+
+    @property
+    def down_for(self) -> float:
+        """For how many seconds no broker has been there, as far as is known."""
+        with self._lock:
+            return 0.0 if self._down_since is None else time.monotonic() - self._down_since
+
+    @property
+    def login(self) -> str | None:
+        """Why the brokers, or we, refused to go on; None if nobody did."""
+        with self._lock:
+            return self._login
+
+    @property
+    def transport(self) -> str | None:
+        """What the network said last."""
+        with self._lock:
+            return self._transport
+
+
+def translated(error: ClientError | ClientException, cluster: str, what: str, complaints: Complaints) -> KafkaError:
+    """`error`, which happened to cluster `cluster` while doing `what`, as one of Farshore's."""
+    reason = error.args[0] if isinstance(error, ClientException) else error
+    name = reason.name()
+    if name in _REFUSED_LOGIN or (name in _NO_ANSWER and complaints.login is not None):
+        said = complaints.login or _tidy(reason.str())
+        return AuthenticationFailed(f"{cluster}: {said}", cluster=cluster)
+    if name in _NO_ANSWER:
+        said = complaints.transport or (CLOSED if complaints.down_for else "no answer in time")
+        return Unreachable(f"{cluster}: {what}: {said}", cluster=cluster)
+    if name.endswith("_AUTHORIZATION_FAILED"):
+        return PermissionDenied(f"{cluster}: {what}: not allowed ({name})", cluster=cluster)
+    return RequestRefused(
+        f"{cluster}: {what}: {_tidy(reason.str())} ({name})", cluster=cluster, code=name, retriable=reason.retriable()
+    )
+
+
+def _tidy(text: str) -> str:
+    """The broker and what it said, without librdkafka's internals."""
+    text = _SUFFIX.sub("", text)
+    return _PREFIX.sub(lambda match: f"{match['broker']}: ", text)
