@@ -14,8 +14,15 @@ from rich.text import Text
 from farshore.config import read
 from farshore.config.describe import describe, describe_finding
 from farshore.config.entries import Finding, Severity
+from farshore.ops.preflight import Level, Report, preflight
 
 _COLOURS = {Severity.ERROR: "bold red", Severity.WARNING: "yellow", Severity.NOTE: "dim"}
+_LEVELS: dict[Level | None, str] = {
+    Level.PROBLEM: "bold red",
+    Level.WARNING: "yellow",
+    Level.NOTE: "dim",
+    Level.OK: "green",
+}
 
 
 def check(
@@ -32,6 +39,9 @@ def check(
     secrets: Annotated[
         Path | None, typer.Option(help="Directory with Kubernetes secrets, as SECRET/KEY.", metavar="DIR")
     ] = None,
+    connect: Annotated[
+        bool, typer.Option("--connect", help="Look at the live clusters too. Changes nothing there.")
+    ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Show what a configuration would replicate, and everything that is wrong with it."""
@@ -42,11 +52,17 @@ def check(
         _print_findings(reading.findings)
         raise typer.Exit(1)
     description = describe(reading.settings)
+    report = preflight(reading.settings) if connect else None
     if as_json:
-        _print_json(description)
+        _print_json(description if report is None else description | {"preflight": report.data()})
+    elif report is not None:
+        _print_findings(reading.findings)
+        _print_report(report)
     else:
         _print_description(description)
         _print_findings(reading.findings)
+    if report is not None and not report.passed:
+        raise typer.Exit(1)
 
 
 def _print_json(data: dict[str, Any]) -> None:
@@ -69,6 +85,13 @@ def _print_findings(findings: tuple[Finding, ...]) -> None:
     said = ", ".join(f"{n} {s}{'s' if n > 1 else ''}" for s, n in counts.items() if n)
     if said:
         console.print(Text(said, style="bold red" if counts[Severity.ERROR] else ""))
+
+
+def _print_report(report: Report) -> None:
+    console = Console(file=sys.stdout, soft_wrap=True, highlight=False)
+    for line in report.lines():
+        style = "bold cyan" if line.level is None and not line.text else _LEVELS.get(line.level, "")
+        console.print(Text.assemble((line.label, style), line.text))
 
 
 def _print_description(description: dict[str, Any]) -> None:

@@ -1,0 +1,1 @@
+"""What operators do with clusters and flows: each module composes the rooms below and holds no loop."""
