@@ -207,11 +207,8 @@ def _follow(output: Iterator[str], jar_set: JarSet, tell: Progress) -> list[str]
 
 def _reason(output: list[str], code: int) -> str:
     """The one line of Ivy's long report that says most."""
-    for sign in ("Host ", "SERVER ERROR", "UNRESOLVED DEPENDENCIES", "unresolved dependency", "Exception"):
-        for position, line in enumerate(output):
-            if sign in line:
-                if sign == "UNRESOLVED DEPENDENCIES":
-                    unresolved = [text for text in output[position:] if re.match(r":: \S+#", text)]
-                    line = next(iter(unresolved), line)
-                return line.strip(":! \t")
+    for sign in (r"Host \S+ not found", r"Server access error", r":: \S+#\S+: ", r"\w+Exception"):
+        for line in output:
+            if re.match(sign, line):
+                return line.strip(": ")
     return f"Ivy ended with exit code {code}" + (f" after saying: {output[-1]}" if output else "")
