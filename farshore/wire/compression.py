@@ -44,7 +44,8 @@ _LZ4_STORED = 1 << 31  # in a block's length: the block is not compressed
 _LZ4_END = bytes(4)
 _LZ4_MOST = 255  # a byte of lz4 stands for at most so many
 
-_ZSTD_USUAL = 8  # more than most data shrinks to
+_ZSTD_MOST = (128 << 10) // 4  # a block of 4 bytes stands for 128 KB at most
+_ZSTD_USUAL = 8  # more than most data shrinks by
 _ZSTD_SMALLEST = 1 << 10
 
 
@@ -185,15 +186,16 @@ def _zstd(data: bytes, level: int | None) -> bytes:
 
 def _unzstd(data: bytes, limit: int) -> bytes:
     # Java writes frames without their size, so the space is guessed, and guessed higher where it was too small.
-    room = min(limit, max(_ZSTD_SMALLEST, _ZSTD_USUAL * len(data)))
+    most = min(limit, _ZSTD_MOST * len(data))
+    room = min(most, max(_ZSTD_SMALLEST, _ZSTD_USUAL * len(data)))
     while True:
         unpacked = bytearray(room)
         try:
             size = cramjam.zstd.decompress_into(data, unpacked)
         except cramjam.DecompressionError:
-            if room == limit:
+            if room == most:
                 raise
-            room = min(limit, _ZSTD_USUAL * room)
+            room = min(most, _ZSTD_USUAL * room)
         else:
             return bytes(memoryview(unpacked)[:size])
 
