@@ -1,0 +1,1 @@
+"""The data plane: record batches copied from source partitions to target partitions."""

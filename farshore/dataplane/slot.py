@@ -1,0 +1,335 @@
+"""What one slot does: copy its partitions until told to stop. An asyncio loop inside one Python worker.
+
+One task a source broker fetches, with long polls; one task sends whatever may be sent, one batch a partition and
+request, several requests in flight; answers come back to the partition they concern. One partition's trouble is that
+partition's: it is shown, tried again with back-off, and the others go on.
+
+Memory: batches between fetch and acknowledgement are bounded by `Limits.budget_bytes` plus one batch a source broker,
+and a second time for the copies that are in flight.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from farshore.dataplane.partition import PartitionCopy, Run, Sent, Target
+from farshore.dataplane.trouble import Trouble
+from farshore.errors import KafkaError, WireError
+from farshore.kafka.raw import At, Fetched, FetchPartition, IsolationLevel, Produced, ProducePartition, RawCluster
+from farshore.kafka.raw_errors import Category, error_info
+from farshore.model import TopicPartition
+from farshore.wire.batch import Scan
+
+_log = logging.getLogger(__name__)
+
+_METADATA_EVERY_SECONDS = 30.0
+_PAUSE_SECONDS = 0.02
+_STOP_WITHIN_SECONDS = 20.0
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """How much at once. `fetch_*` are those of the source's consumer."""
+
+    budget_bytes: int = 64 << 20
+    fetch_max_bytes: int = 16 << 20
+    partition_fetch_bytes: int = 1 << 20
+    fetch_min_bytes: int = 1
+    fetch_max_wait: float = 0.5
+    request_bytes: int = 1 << 20
+    produce_timeout: float = 30.0
+    isolation_level: IsolationLevel = IsolationLevel.READ_COMMITTED
+    rack: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Assignment:
+    """One partition to copy: where to, from which upstream offset on, and what the remote topic takes."""
+
+    partition: TopicPartition
+    remote: TopicPartition
+    start: int
+    target: Target = field(default_factory=Target)
+
+
+@dataclass(slots=True)
+class _Entry:
+    """A partition in hand."""
+
+    assignment: Assignment
+    copy: PartitionCopy
+    trouble: Trouble
+    fetch_bytes: int
+    source_leader: int | None = None
+    target_leader: int | None = None
+    leader_epoch: int = -1
+
+
+OnProgress = Callable[[TopicPartition, Sequence[Run], int], None]
+"""Called with a partition, the runs just acknowledged, and its position: the next upstream offset to copy."""
+
+
+class Slot:
+    """For one `run`. `troubles` may be looked at any time."""
+
+    def __init__(self, source: RawCluster, target: RawCluster, limits: Limits, on_progress: OnProgress) -> None:
+        self._source = source
+        self._target = target
+        self._limits = limits
+        self._on_progress = on_progress
+        self._entries: dict[TopicPartition, _Entry] = {}
+        self._by_remote: dict[tuple[str, int], _Entry] = {}
+        self._reserved = 0
+        self._sendable = asyncio.Event()
+        self._stale = asyncio.Event()
+        self._requests: set[asyncio.Task[None]] = set()
+
+    @property
+    def troubles(self) -> dict[TopicPartition, str]:
+        """The partitions that do not go on just now, and why."""
+        return {p: e.trouble.reason for p, e in self._entries.items() if e.trouble.reason is not None}
+
+    async def run(
+        self, assignments: Iterable[Assignment], stop: asyncio.Event, until: Mapping[TopicPartition, int] | None = None
+    ) -> None:
+        """Copy until `stop` is set, or until every partition in `until` has reached its upstream offset there.
+
+        Then no batch is in flight any more, unless the target does not answer for 20 s.
+        """
+        identity = await self._target.init_producer_id()
+        for assignment in assignments:
+            entry = _Entry(
+                assignment,
+                PartitionCopy(
+                    assignment.start,
+                    identity.producer_id,
+                    assignment.target,
+                    self._limits.isolation_level is IsolationLevel.READ_COMMITTED,
+                    identity.producer_epoch,
+                ),
+                Trouble(f"{assignment.partition} to {assignment.remote}"),
+                self._limits.partition_fetch_bytes,
+            )
+            self._entries[assignment.partition] = entry
+            self._by_remote[assignment.remote.topic, assignment.remote.partition] = entry
+        ending = asyncio.create_task(self._ended(stop, until))
+        await self._find_leaders()
+        working = [
+            asyncio.create_task(self._keep_finding_leaders()),
+            asyncio.create_task(self._keep_fetching()),
+            asyncio.create_task(self._keep_sending()),
+        ]
+        try:
+            done, _ = await asyncio.wait([ending, *working], return_when=asyncio.FIRST_COMPLETED)
+            for task in done - {ending}:
+                task.result()  # a bug shows here instead of leaving the slot half alive
+        finally:
+            for task in (ending, *working):
+                task.cancel()
+            await asyncio.gather(ending, *working, return_exceptions=True)
+            if self._requests:
+                await asyncio.wait(self._requests, timeout=_STOP_WITHIN_SECONDS)
+            for task in self._requests:
+                task.cancel()
+
+    async def _ended(self, stop: asyncio.Event, until: Mapping[TopicPartition, int] | None) -> None:
+        while not stop.is_set():
+            if until is not None and all(self._entries[p].copy.position >= end for p, end in until.items()):
+                return
+            await asyncio.sleep(_PAUSE_SECONDS)
+
+    async def _keep_finding_leaders(self) -> None:
+        while True:
+            await _set_within(self._stale, _METADATA_EVERY_SECONDS)
+            self._stale.clear()
+            await self._find_leaders()
+            self._sendable.set()
+            await asyncio.sleep(0.1)
+
+    async def _find_leaders(self) -> None:
+        source_topics = {e.assignment.partition.topic for e in self._entries.values()}
+        remote_topics = {e.assignment.remote.topic for e in self._entries.values()}
+        try:
+            source, target = await asyncio.gather(
+                self._source.metadata(source_topics), self._target.metadata(remote_topics)
+            )
+        except KafkaError as error:
+            _log.warning("%s", error)
+            self._stale.set()
+            return
+        for entry in self._entries.values():
+            entry.source_leader = source.leader_of(entry.assignment.partition)
+            entry.target_leader = target.leader_of(entry.assignment.remote)
+            if entry.source_leader is None or entry.target_leader is None:
+                where = "source" if entry.source_leader is None else "target"
+                entry.trouble.begin(f"has no leader on the {where} just now")
+                self._stale.set()
+
+    async def _keep_fetching(self) -> None:
+        """One long poll at a time for each broker that leads any partition."""
+        polls: dict[int, asyncio.Task[None]] = {}
+        while True:
+            for broker in {e.source_leader for e in self._entries.values()} - {None}:
+                assert broker is not None
+                if broker not in polls or polls[broker].done():
+                    if broker in polls:
+                        polls[broker].result()
+                    polls[broker] = asyncio.create_task(self._poll(broker))
+            running = [poll for poll in polls.values() if not poll.done()]
+            if running:
+                await asyncio.wait(running, timeout=0.2, return_when=asyncio.FIRST_COMPLETED)
+            else:
+                await asyncio.sleep(_PAUSE_SECONDS)
+
+    async def _poll(self, broker: int) -> None:
+        room = self._limits.budget_bytes - self._reserved - sum(e.copy.held for e in self._entries.values())
+        asked = [e for e in self._entries.values() if e.source_leader == broker and self._may_fetch(e)]
+        if room <= 0 or not asked:
+            await asyncio.sleep(_PAUSE_SECONDS)
+            return
+        max_bytes = min(room, self._limits.fetch_max_bytes)
+        self._reserved += max_bytes
+        try:
+            answers = await self._source.fetch(
+                broker,
+                [
+                    FetchPartition(
+                        e.assignment.partition.topic, e.assignment.partition.partition, e.copy.next_fetch, e.fetch_bytes
+                    )
+                    for e in asked
+                ],
+                max_wait=self._limits.fetch_max_wait,
+                min_bytes=self._limits.fetch_min_bytes,
+                max_bytes=max_bytes,
+                isolation_level=self._limits.isolation_level,
+                rack=self._limits.rack,
+            )
+        except KafkaError as error:
+            _log.warning("%s", error)
+            self._stale.set()
+            await asyncio.sleep(0.2)
+            return
+        finally:
+            self._reserved -= max_bytes
+        for answer in answers:
+            await self._take(self._entries[TopicPartition(answer.topic, answer.partition)], answer)
+        self._sendable.set()
+        self._rotate(asked)
+
+    def _may_fetch(self, entry: _Entry) -> bool:
+        return entry.trouble.over and entry.copy.unfit is None and entry.copy.held < self._limits.budget_bytes // 2
+
+    def _rotate(self, asked: Sequence[_Entry]) -> None:
+        """Only the first partition of a fetch may get more than the limit, so each has to be first in its turn."""
+        first = asked[0].assignment.partition
+        self._entries[first] = self._entries.pop(first)
+
+    async def _take(self, entry: _Entry, fetched: Fetched) -> None:
+        if fetched.error:
+            await self._fetch_failed(entry, fetched)
+            return
+        if not fetched.records:
+            return
+        before = entry.copy.next_fetch
+        try:
+            entry.copy.accept(fetched.records, fetched.aborted_transactions)
+        except WireError as error:
+            entry.trouble.begin(str(error))
+            return
+        if entry.copy.next_fetch == before:
+            scan = Scan(fetched.records)
+            list(scan)
+            entry.fetch_bytes = max(entry.fetch_bytes, scan.needed or 0)  # its next batch is larger than we asked for
+        elif entry.copy.idle:
+            self._on_progress(entry.assignment.partition, (), entry.copy.position)
+
+    async def _fetch_failed(self, entry: _Entry, fetched: Fetched) -> None:
+        info = error_info(fetched.error)
+        if info.refresh:
+            self._stale.set()
+        entry.trouble.begin(f"cannot be read at offset {entry.copy.next_fetch}: {info}")
+
+    async def _keep_sending(self) -> None:
+        while True:
+            await _set_within(self._sendable, 0.1)  # a pause after trouble ends without anybody saying so
+            self._sendable.clear()
+            while self._send_round():
+                await asyncio.sleep(0)
+
+    def _send_round(self) -> bool:
+        """One request to each broker that has anything to be sent, one batch a partition."""
+        requests: dict[int, list[tuple[_Entry, Sent]]] = {}
+        for entry in self._entries.values():
+            if entry.target_leader is None or not entry.trouble.over:
+                continue
+            sent = entry.copy.next_to_send()
+            if sent is not None:
+                requests.setdefault(entry.target_leader, []).append((entry, sent))
+            elif entry.copy.unfit is not None:
+                unfit = entry.copy.unfit
+                entry.trouble.begin(
+                    f"offset {unfit.offset}: a record of {unfit.size} bytes does not fit into the remote topic: raise "
+                    "its max.message.bytes"
+                )
+        for broker, batches in requests.items():
+            task = asyncio.create_task(self._produce(broker, batches))
+            self._requests.add(task)
+            task.add_done_callback(self._requests.discard)
+        return bool(requests)
+
+    async def _produce(self, broker: int, batches: Sequence[tuple[_Entry, Sent]]) -> None:
+        parts = [
+            ProducePartition(e.assignment.remote.topic, e.assignment.remote.partition, sent.data) for e, sent in batches
+        ]
+        try:
+            answers = await self._target.produce(broker, parts, timeout=self._limits.produce_timeout)
+        except KafkaError as error:
+            for entry, sent in batches:
+                entry.copy.send_again(sent)
+                entry.trouble.begin(str(error))
+            self._stale.set()
+        else:
+            sent_to = {(e.assignment.remote.topic, e.assignment.remote.partition): (e, sent) for e, sent in batches}
+            for answer in answers:
+                self._answered(*sent_to[answer.topic, answer.partition], answer)
+        self._sendable.set()
+
+    def _answered(self, entry: _Entry, sent: Sent, answer: Produced) -> None:
+        info = error_info(answer.error)
+        copy = entry.copy
+        if info.category in (Category.NONE, Category.DUPLICATE):
+            known = answer.base_offset if info.category is Category.NONE and answer.base_offset >= 0 else None
+            runs = copy.acknowledged(sent, known)
+            entry.trouble.end()
+            if runs:
+                self._on_progress(entry.assignment.partition, runs, copy.position)
+        elif info.category is Category.TOO_LARGE:
+            # The broker does not say what it would take: half of what it refused, down to single records.
+            copy.split(sent, max(len(sent.data) // 2, 256) if sent.record_count > 1 else len(sent.data) - 1)
+        else:
+            copy.send_again(sent)
+            if info.category in (Category.SEQUENCE, Category.FENCED) and copy.is_oldest_and_alone(sent):
+                copy.begin_epoch()
+                return
+            if info.category is not Category.SEQUENCE:
+                # Those behind a batch that failed are out of sequence, which is no trouble of their own.
+                entry.trouble.begin(f"offset {sent.first_offset}: {info} {answer.message or ''}".strip())
+            if info.refresh:
+                self._stale.set()
+
+
+async def _set_within(event: asyncio.Event, seconds: float) -> None:
+    with contextlib.suppress(TimeoutError):
+        await asyncio.wait_for(event.wait(), seconds)
+
+
+async def starts(
+    source: RawCluster, partitions: Iterable[TopicPartition], at: At, isolation_level: IsolationLevel
+) -> dict[TopicPartition, int]:
+    """Where each partition begins or ends upstream."""
+    listed = await source.list_offsets(partitions, at, isolation_level=isolation_level)
+    return {partition: offset.offset for partition, offset in listed.items() if not offset.error}

@@ -1,0 +1,44 @@
+"""What keeps a partition from going on, and when to try again."""
+
+from __future__ import annotations
+
+import logging
+import time
+
+_log = logging.getLogger(__name__)
+
+_SHORTEST_SECONDS = 0.1
+_LONGEST_SECONDS = 5.0
+
+
+class Trouble:
+    """Begins with a reason, ends with a success. Between tries it waits, twice as long each time, five seconds at most.
+
+    Logged once when it begins, once for each other reason, and once when it ends.
+    """
+
+    def __init__(self, subject: str) -> None:
+        self._subject = subject
+        self._pause = _SHORTEST_SECONDS
+        self._again_at = 0.0
+        self.reason: str | None = None
+        self.since = 0.0
+
+    @property
+    def over(self) -> bool:
+        """Whether to go on, be it for another try."""
+        return time.monotonic() >= self._again_at
+
+    def begin(self, reason: str) -> None:
+        if reason != self.reason:
+            _log.warning("%s: %s", self._subject, reason)
+        if self.reason is None:
+            self.since = time.time()
+        self.reason = reason
+        self._again_at = time.monotonic() + self._pause
+        self._pause = min(self._pause * 2, _LONGEST_SECONDS)
+
+    def end(self) -> None:
+        if self.reason is not None:
+            _log.info("%s: goes on", self._subject)
+        self.reason, self._pause, self._again_at = None, _SHORTEST_SECONDS, 0.0

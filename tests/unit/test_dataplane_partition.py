@@ -1,0 +1,201 @@
+"""One partition's copying against a broker that behaves like Kafka's, and misbehaves like a network."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from farshore.dataplane.partition import PartitionCopy, Run, Sent, Target
+from farshore.wire.batch import Batch, Codec, Scan, next_sequence
+from farshore.wire.records import RawRecord, encode_batches, records_of
+
+Body = bytes
+
+
+def body(number: int, size: int) -> Body:
+    """The rest of a record behind its deltas: no key, a value, no headers."""
+    value = number.to_bytes(4, "big") + b"x" * size
+    zigzag = len(value) << 1
+    length = bytes([zigzag]) if zigzag < 0x80 else bytes([zigzag & 0x7F | 0x80, zigzag >> 7])
+    return b"\x01" + length + value + b"\x00"
+
+
+def batch_at(base_offset: int, records: list[RawRecord], codec: Codec) -> bytes:
+    """A batch as it lies in a source's log."""
+    (encoded,) = encode_batches(
+        [(offset - base_offset, timestamp, rest) for offset, timestamp, rest in records],
+        codec=codec,
+        max_bytes=1 << 20,
+        target_batch_bytes=1 << 20,
+    )
+    data = encoded.data  # type: ignore[union-attr]
+    return base_offset.to_bytes(8, "big") + data[8:]
+
+
+@dataclass
+class Broker:
+    """A target partition: checks sequences as Kafka does, and keeps what was appended."""
+
+    max_message_bytes: int
+    log: list[RawRecord] = field(default_factory=list)
+    epoch: int = -1
+    expected: int | None = None
+    remembered: dict[tuple[int, int], int] = field(default_factory=dict)
+
+    def append(self, data: bytes) -> int | str:
+        (batch,) = Scan(data)
+        assert isinstance(batch, Batch)
+        batch.check_crc()
+        if batch.size > self.max_message_bytes:
+            return "TOO_LARGE"
+        key = (batch.producer_epoch, batch.base_sequence)
+        if key in self.remembered:
+            return "DUPLICATE"
+        if batch.producer_epoch < self.epoch:
+            return "FENCED"
+        if batch.producer_epoch > self.epoch and self.epoch >= 0:
+            assert batch.base_sequence == 0, "a new epoch begins at sequence 0"
+        elif self.expected is not None and batch.base_sequence != self.expected:
+            return "OUT_OF_ORDER"
+        self.epoch = batch.producer_epoch
+        self.expected = next_sequence(batch.base_sequence, batch.record_count)
+        base = len(self.log)
+        self.log += records_of(batch)
+        self.remembered[key] = base
+        return base
+
+
+@st.composite
+def histories(draw: st.DrawFn) -> list[bytes]:
+    """Batches of a source partition, some with holes, of any size and codec."""
+    offset, number, batches = draw(st.integers(0, 5)), 0, []
+    for _ in range(draw(st.integers(1, 12))):
+        base, records = offset, []
+        for _ in range(draw(st.integers(1, 6))):
+            records.append((offset, 1000 + number, body(number, draw(st.sampled_from([0, 10, 60, 700])))))
+            number += 1
+            offset += draw(st.sampled_from([1, 1, 1, 2]))
+        batches.append(batch_at(base, records, draw(st.sampled_from([Codec.NONE, Codec.LZ4, Codec.ZSTD]))))
+        offset = records[-1][0] + 1 + draw(st.sampled_from([0, 0, 3]))
+    return batches
+
+
+def all_records(batches: list[bytes]) -> Iterator[RawRecord]:
+    for data in batches:
+        (batch,) = Scan(data)
+        yield from records_of(batch)
+
+
+@settings(max_examples=80, deadline=None)
+@given(histories(), st.integers(0, 2**32), st.sampled_from([150, 400, 4000]), st.booleans())
+def test_every_record_arrives_once_and_in_order_whatever_the_network_does(
+    batches: list[bytes], seed: int, merge_below: int, tight: bool
+) -> None:
+    dice = random.Random(seed)
+    source = list(all_records(batches))
+    broker = Broker(max_message_bytes=900 if tight else 1 << 20)
+    start = source[dice.randrange(len(source))][0] if dice.random() < 0.3 else 0
+    copy = PartitionCopy(start, 7, Target(merge_below=merge_below))
+    unread = list(batches)
+    wire: list[Sent] = []
+    runs: list[Run] = []
+    for step in range(5000):
+        calm = step > 2000
+        if unread and dice.random() < 0.5:
+            copy.accept(unread.pop(0), None)
+        elif (sent := copy.next_to_send()) is not None:
+            wire.append(sent)
+        elif wire:
+            runs += answer(copy, broker, wire, dice, calm=calm)
+        elif not unread and copy.idle:
+            break
+        assert copy.position <= copy.next_fetch
+    assert copy.unfit is None
+    assert copy.idle
+    wanted = [record for record in source if record[0] >= start]
+    assert [(timestamp, rest) for _, timestamp, rest in broker.log] == [(t, rest) for _, t, rest in wanted]
+    assert copy.position == copy.next_fetch > source[-1][0]
+    assert copy.held == 0
+    for run in runs:
+        if run.downstream is not None and not run.has_holes:
+            for step in range(run.record_count):
+                assert wanted[run.downstream + step][0] == run.upstream + step
+    assert [run.upstream for run in runs] == sorted(run.upstream for run in runs)
+
+
+def answer(copy: PartitionCopy, broker: Broker, wire: list[Sent], dice: random.Random, *, calm: bool) -> list[Run]:
+    """What becomes of all requests on the wire, in their order, on one connection."""
+    runs: list[Run] = []
+    lost = False
+    for sent in list(wire):
+        luck = 1.0 if calm else dice.random()
+        wire.remove(sent)
+        if lost or luck < 0.15:
+            copy.send_again(sent)  # the connection broke before the broker read it, or the leader has moved
+            lost = True
+            continue
+        outcome = broker.append(sent.data)
+        if outcome == "TOO_LARGE":
+            copy.split(sent, broker.max_message_bytes)
+            lost = True
+        elif outcome == "OUT_OF_ORDER":
+            copy.send_again(sent)
+        elif luck < 0.3:
+            copy.send_again(sent)  # appended, but the answer was lost
+            lost = True
+        elif outcome == "DUPLICATE":
+            runs += copy.acknowledged(sent, None)
+        else:
+            assert isinstance(outcome, int), outcome
+            runs += copy.acknowledged(sent, outcome)
+    return runs
+
+
+def batches_of(count: int) -> list[bytes]:
+    return [batch_at(n, [(n, 1000 + n, body(n, 500))], Codec.NONE) for n in range(count)]
+
+
+def test_the_first_batch_of_an_epoch_travels_alone() -> None:
+    copy = PartitionCopy(0, 7, Target(merge_below=100))
+    copy.accept(b"".join(batches_of(8)), None)
+    first = copy.next_to_send()
+    assert first is not None
+    assert copy.next_to_send() is None
+    copy.acknowledged(first, 0)
+    flying = [copy.next_to_send() for _ in range(6)]
+    assert [sent is not None for sent in flying] == [True] * 5 + [False]
+
+
+def test_under_a_new_epoch_nothing_is_lost_and_sequences_begin_at_0() -> None:
+    copy, broker = PartitionCopy(0, 7, Target(merge_below=100)), Broker(1 << 20)
+    copy.accept(b"".join(batches_of(4)), None)
+    first = copy.next_to_send()
+    assert first is not None
+    copy.acknowledged(first, broker.append(first.data))  # type: ignore[arg-type]
+    flying = [copy.next_to_send() for _ in range(2)]
+    for sent in flying:
+        assert sent is not None
+        copy.send_again(sent)  # neither was heard of again
+    assert copy.position == 1
+    assert copy.begin_epoch()
+    while (sent := copy.next_to_send()) is not None:
+        outcome = broker.append(sent.data)
+        assert isinstance(outcome, int)
+        copy.acknowledged(sent, outcome)
+    assert [timestamp for _, timestamp, _ in broker.log] == [1000, 1001, 1002, 1003]
+    assert (broker.epoch, copy.position) == (1, 4)
+
+
+def test_a_record_too_large_for_the_target_stops_the_partition_at_its_offset() -> None:
+    copy = PartitionCopy(0, 7, Target(max_message_bytes=400, merge_below=100))
+    copy.accept(b"".join([batch_at(0, [(0, 1, body(0, 10))], Codec.NONE), *batches_of(2)[1:]]), None)
+    first = copy.next_to_send()
+    assert first is not None
+    copy.acknowledged(first, 0)
+    assert copy.next_to_send() is None
+    assert copy.unfit is not None
+    assert (copy.unfit.offset, copy.position) == (1, 1)
