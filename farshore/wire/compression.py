@@ -26,6 +26,9 @@ DEFAULT_LIMIT = 256 << 20
 LEVELS = {Codec.GZIP: range(1, 10), Codec.LZ4: range(1, 18), Codec.ZSTD: range(-131072, 23)}
 """What Kafka allows as `compression.<codec>.level`. The other codecs have none."""
 
+_MORE = "there are more"
+_CUT_OFF = "they are cut off"
+
 _GZIP_WRAPPED = 31  # zlib's `wbits`: the largest window, in gzip's framing
 _ZSTD_LEVEL = 3
 _LZ4_LEVEL = 9  # by this name Kafka means lz4's *fast* compressor; any other level is one of lz4-HC
@@ -61,18 +64,10 @@ def decompress(codec: Codec, data: bytes, limit: int = DEFAULT_LIMIT) -> bytes:
     try:
         return _DECOMPRESS[codec](data, limit)
     except (cramjam.DecompressionError, zlib.error, struct.error) as error:
-        why = "they are cut off" if isinstance(error, struct.error) else error
+        why = _CUT_OFF if isinstance(error, struct.error) else error
         raise MalformedBatch(
             f"{len(data)} bytes of {codec.name.lower()} cannot be unpacked into at most {limit} bytes: {why}"
         ) from error
-
-
-def _too_much() -> cramjam.DecompressionError:
-    return cramjam.DecompressionError("there are more")
-
-
-def _cut_off() -> struct.error:
-    return struct.error()  # as where it is a number that is cut off
 
 
 def _none(data: bytes, _: int | None) -> bytes:
@@ -93,9 +88,9 @@ def _gunzip(data: bytes, limit: int) -> bytes:
         members.append(stream.decompress(data, left + 1))
         left -= len(members[-1])
         if left < 0:
-            raise _too_much()
+            raise cramjam.DecompressionError(_MORE)
         if not stream.eof:
-            raise _cut_off()
+            raise cramjam.DecompressionError(_CUT_OFF)
         data = stream.unused_data
     return b"".join(members)
 
@@ -119,7 +114,7 @@ def _unsnappy(data: bytes, limit: int) -> bytes:
         (length,) = _BLOCK_LENGTH.unpack_from(data, at)
         at += _BLOCK_LENGTH.size
         if not 0 <= length <= len(data) - at:
-            raise _cut_off()
+            raise cramjam.DecompressionError(_CUT_OFF)
         parts.append(_unsnappy_block(view[at : at + length], left))
         left -= len(parts[-1])
         at += length
@@ -128,7 +123,7 @@ def _unsnappy(data: bytes, limit: int) -> bytes:
 
 def _unsnappy_block(block: bytes | memoryview, limit: int) -> bytes:
     if cramjam.snappy.decompress_raw_len(block) > limit:
-        raise _too_much()
+        raise cramjam.DecompressionError(_MORE)
     return bytes(cramjam.snappy.decompress_raw(block))
 
 
@@ -168,14 +163,14 @@ def _unlz4(data: bytes, limit: int) -> bytes:
         at += _LZ4_BLOCK_LENGTH.size
         end = at + (length & ~_LZ4_STORED)
         if end > len(data):
-            raise _cut_off()
+            raise cramjam.DecompressionError(_CUT_OFF)
         if length & _LZ4_STORED:
             parts.append(data[at:end])
         else:
             parts.append(scratch[: cramjam.lz4.decompress_block_into(view[at:end], scratch, len(scratch))])
         left -= len(parts[-1])
         if left < 0:
-            raise _too_much()
+            raise cramjam.DecompressionError(_MORE)
         at = end + (4 if has_block_checksums else 0)
     return b"".join(parts)
 

@@ -10,15 +10,16 @@ CRCs of their own, which would launder corruption.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import chain, groupby
 from types import MappingProxyType
 from typing import NamedTuple
 
 import google_crc32c
 
-# The header's layout belongs to farshore.wire.batch alone; its parts are used here, not repeated.
 from farshore.errors import MalformedBatch
+
+# The header's layout belongs to farshore.wire.batch; its parts are used here, not repeated.
 from farshore.wire.batch import (
     _CODEC_BITS,
     _CONTROL,
@@ -144,11 +145,11 @@ def encode_batches(
     if not HEADER_SIZE < target_batch_bytes <= max_bytes:
         raise ValueError(f"no batches of about {target_batch_bytes} and at most {max_bytes} bytes")
     ratio = 1.0 if codec is Codec.NONE else _FIRST_GUESS
-    chunk: list[RawRecord] = []
-    size, room = 0, (target_batch_bytes - HEADER_SIZE) / ratio
 
-    def encoded() -> Iterator[Encoded | TooLarge]:
-        nonlocal producer, ratio
+    def room() -> float:
+        return (target_batch_bytes - HEADER_SIZE) / ratio
+
+    for chunk in _chunks(records, room):
         for part, section_size, payload in _fitting(chunk, codec, level, max_bytes - HEADER_SIZE):
             if HEADER_SIZE + len(payload) > max_bytes:
                 yield TooLarge(part[0][0], HEADER_SIZE + len(payload))
@@ -157,16 +158,6 @@ def encode_batches(
             producer = producer.after(len(part))
             if codec is not Codec.NONE:
                 ratio = max(_BEST_GUESS, len(payload) / section_size)
-
-    for record in records:
-        size += len(record[2]) + _USUAL_OVERHEAD
-        if size > room and chunk:
-            yield from encoded()
-            chunk = []
-            size, room = len(record[2]) + _USUAL_OVERHEAD, (target_batch_bytes - HEADER_SIZE) / ratio
-        chunk.append(record)
-    if chunk:
-        yield from encoded()
 
 
 def merge(
@@ -209,6 +200,21 @@ def _codec_of(batch: Batch | OldBatch) -> Codec:
         return old_codec(batch)
     bits = batch.attributes & _CODEC_BITS
     return _CODECS[bits] if bits < len(_CODECS) else batch.codec  # which says that there is none such
+
+
+def _chunks(records: Iterable[RawRecord], room: Callable[[], float]) -> Iterator[list[RawRecord]]:
+    """The records in lists of about `room()` bytes, which is asked for each list when its turn comes."""
+    chunk: list[RawRecord] = []
+    size, limit = 0, room()
+    for record in records:
+        size += len(record[2]) + _USUAL_OVERHEAD
+        if size > limit and chunk:
+            yield chunk
+            chunk = []
+            size, limit = len(record[2]) + _USUAL_OVERHEAD, room()
+        chunk.append(record)
+    if chunk:
+        yield chunk
 
 
 def _fitting(
