@@ -51,11 +51,6 @@ class Broker:
     def running(self) -> bool:
         return self._process is not None and self._process.running()
 
-    @property
-    def pid(self) -> int | None:
-        """Process group of the running broker, None when there is none."""
-        return self._process.pid if self._process is not None and self._process.running() else None
-
     def start(self, *, wipe: bool = False) -> None:
         """Start on the same ports with the data kept (`wipe`: lost) and return when the cluster counts it
         as alive.

@@ -155,15 +155,18 @@ class Authority:
 
     def _keytool(self, *arguments: str | Path) -> None:
         """Run Java's keytool; the password goes through the environment, command lines are for all to see."""
-        done = subprocess.run(
-            [find_java().keytool, *arguments],
-            env={**os.environ, "STORE_PASSWORD": self._password},
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            timeout=_KEYTOOL_WITHIN_SECONDS,
-            umask=0o077,
-        )
+        try:
+            done = subprocess.run(
+                [find_java().keytool, *arguments],
+                env={**os.environ, "STORE_PASSWORD": self._password},
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                text=True,
+                timeout=_KEYTOOL_WITHIN_SECONDS,
+                umask=0o077,
+            )
+        except subprocess.TimeoutExpired:
+            raise LocalClusterError(f"keytool has not ended after {_KEYTOOL_WITHIN_SECONDS:.0f} s") from None
         if done.returncode != 0:
             raise LocalClusterError(f"keytool cannot make a store: {' '.join((done.stdout + done.stderr).split())}")
 

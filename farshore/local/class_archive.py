@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import time
 
-from farshore.local.cluster import FAST_START, Cluster
+from farshore.local.cluster import Cluster
 from farshore.local.jars import BROKER, Progress, locked, resolve
 from farshore.local.java import find_java
-from farshore.local.javatools import archive_path
+from farshore.local.javatools import FAST_START, archive_path
 
 _ARCHIVED_WITHIN_SECONDS = 120.0
 

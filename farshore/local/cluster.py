@@ -20,13 +20,10 @@ from farshore.local.broker import START_WITHIN_SECONDS, STOP_WITHIN_SECONDS, Bro
 from farshore.local.broker_settings import Node, broker_settings, write_properties
 from farshore.local.certificates import Authority, StoreKind
 from farshore.local.jars import BROKER
-from farshore.local.javatools import java_command, run_java
+from farshore.local.javatools import FAST_START, java_command, run_java
 from farshore.local.ports import LOOPBACK, free_port
 from farshore.local.proxy import Proxy
 from farshore.local.security import ADMIN, Mechanism, Security, broker_side, client_side, scram_credential
-
-FAST_START = ("-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
-"""JVM options for brokers that are to be there soon. For measurements of throughput give others."""
 
 _FORMAT_WITHIN_SECONDS = 60.0
 

@@ -13,7 +13,9 @@ from farshore.local.jars import BROKER, TOOLS, JarSet, cache_directory, class_pa
 from farshore.local.java import Java, find_java
 from farshore.local.processes import BoundProcess
 
-_SMALL = ("-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
+FAST_START = ("-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
+"""JVM options for programs that are to be there soon. For measurements of throughput give brokers others."""
+
 _LOGGING = (
     "-Dorg.slf4j.simpleLogger.showDateTime=true",
     "-Dorg.slf4j.simpleLogger.dateTimeFormat=yyyy-MM-dd'T'HH:mm:ss.SSS",
@@ -52,7 +54,7 @@ def run_java(
     Only warnings and worse are logged, to stderr. The exit code is not checked. Raises LocalClusterError
     when the program takes longer than `timeout`; it has been killed then.
     """
-    command = [*java_command(jar_set, [*_SMALL, _ONLY_WARNINGS]), program, *arguments]
+    command = [*java_command(jar_set, [*FAST_START, _ONLY_WARNINGS]), program, *arguments]
     process = BoundProcess(
         command,
         stdin=subprocess.DEVNULL if input is None else subprocess.PIPE,

@@ -6,7 +6,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import IO, Any
@@ -30,8 +30,6 @@ class BoundProcess:
         stdin: int | IO[Any] = subprocess.DEVNULL,
         stdout: int | IO[Any] | None = None,
         stderr: int | IO[Any] | None = None,
-        environment: Mapping[str, str] | None = None,
-        directory: Path | None = None,
         leftovers: Path | None = None,
     ) -> None:
         watched, self._held = os.pipe()
@@ -43,8 +41,6 @@ class BoundProcess:
                 stdout=stdout,
                 stderr=stderr,
                 text=True,
-                env=None if environment is None else dict(environment),
-                cwd=directory,
                 pass_fds=(watched,),
                 start_new_session=True,
             )

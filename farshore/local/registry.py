@@ -98,6 +98,7 @@ def read(name: str) -> Record | None:
             # Its owner died without releasing it; brokers and data went with the owner.
             if _is_at(file, _path(name)):
                 _path(name).unlink(missing_ok=True)
+                _request(name).unlink(missing_ok=True)
             return None
         try:
             fields = json.load(file)

@@ -11,7 +11,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -182,18 +182,24 @@ def take_down(names: Sequence[str]) -> list[str]:
     chosen = {name: records[name] for name in names or records}
     for name in chosen:
         registry.ask_to_end(name)
-    deadline = time.monotonic() + ENDED_WITHIN_SECONDS
-    while any(_still_runs(record) for record in chosen.values()) and time.monotonic() < deadline:
-        time.sleep(_LOOK_EVERY_SECONDS)
-    for record in chosen.values():
-        if _still_runs(record):
-            # The record is locked, so this number is the owner's.
-            os.kill(record.owner, signal.SIGKILL)
+    if not _gone_in_time(chosen.values()):
+        for record in chosen.values():
+            if registry.read(record.name) == record:
+                # The record is locked, so this number is the owner's.
+                os.kill(record.owner, signal.SIGKILL)
+        if not _gone_in_time(chosen.values()):
+            raise LocalClusterError(f"clusters {', '.join(chosen)} did not end, look for their processes yourself")
     return list(chosen)
 
 
-def _still_runs(record: Record) -> bool:
-    return registry.read(record.name) == record
+def _gone_in_time(records: Iterable[Record]) -> bool:
+    deadline = time.monotonic() + ENDED_WITHIN_SECONDS
+    for record in records:
+        while registry.read(record.name) == record or Path(record.directory).exists():
+            if time.monotonic() > deadline:
+                return False
+            time.sleep(_LOOK_EVERY_SECONDS)
+    return True
 
 
 def _become_background(wanted: Sequence[Wanted]) -> int:
