@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 import google_crc32c
 
-from farshore.errors import MalformedBatch
+from farshore.errors import MalformedBatch, WireError
 
 # The header's layout belongs to farshore.wire.batch; its parts are used here, not repeated.
 from farshore.wire.batch import (
@@ -139,8 +139,8 @@ def encode_batches(
     Sizes are those of whole compressed batches. `level` is the codec's, None Kafka's default. Each batch has offsets
     from 0 on without holes and a sequence that follows on the one before; with NO_PRODUCER it has neither producer nor
     sequence, to be readdressed later. A record that does not fit is answered by a TooLarge in its place, and the ones
-    behind it still come. Records are taken as they are needed, and what is wrong with them raises after the batches
-    before it.
+    behind it still come. Records are taken as they are needed; if the taking raises a WireError, so does this, after
+    batches with all the records before.
     """
     if not HEADER_SIZE < target_batch_bytes <= max_bytes:
         raise ValueError(f"no batches of about {target_batch_bytes} and at most {max_bytes} bytes")
@@ -206,13 +206,18 @@ def _chunks(records: Iterable[RawRecord], room: Callable[[], float]) -> Iterator
     """The records in lists of about `room()` bytes, which is asked for each list when its turn comes."""
     chunk: list[RawRecord] = []
     size, limit = 0, room()
-    for record in records:
-        size += len(record[2]) + _USUAL_OVERHEAD
-        if size > limit and chunk:
-            yield chunk
-            chunk = []
-            size, limit = len(record[2]) + _USUAL_OVERHEAD, room()
-        chunk.append(record)
+    try:
+        for record in records:
+            size += len(record[2]) + _USUAL_OVERHEAD
+            if size > limit and chunk:
+                yield chunk
+                chunk = []
+                size, limit = len(record[2]) + _USUAL_OVERHEAD, room()
+            chunk.append(record)
+    except WireError:
+        if chunk:
+            yield chunk  # else what is good could never be copied
+        raise
     if chunk:
         yield chunk
 

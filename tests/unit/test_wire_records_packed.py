@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from test_wire_batch import built, only
 from test_wire_records import ROOMY, Record, batch_of, log_of, logs, plain, raw
 
-from farshore.errors import CorruptBatch, MalformedBatch
+from farshore.errors import MalformedBatch, WireError
 from farshore.wire.batch import HEADER_SIZE, Batch, Codec, Scan, next_sequence
 from farshore.wire.records import Encoded, Producer, TooLarge, encode_batches, merge, records_of
 
@@ -146,9 +146,11 @@ def test_a_codec_that_does_not_exist_is_refused() -> None:
         list(merge(scanned(built(attributes=5)), **ROOMY))
 
 
-def test_what_is_wrong_raises_after_the_batches_before_it() -> None:
-    good, bad = batch_of(plain(100)), batch_of(plain(1, at=100))[:-1] + b"?"
-    results = merge(scanned(good, bad), max_bytes=2000, target_batch_bytes=1000)
-    assert isinstance(next(results), Encoded)
-    with pytest.raises(CorruptBatch):
-        list(results)
+@pytest.mark.parametrize("wrong", [batch_of(plain(1, at=100))[:-1] + b"?", built(attributes=5), bytes(99)])
+@pytest.mark.parametrize("size", [1000, 1 << 20])
+def test_what_is_wrong_raises_after_all_that_is_right(wrong: bytes, size: int) -> None:
+    results = merge(Scan(batch_of(plain(100)) + wrong), max_bytes=size, target_batch_bytes=size)
+    found: list[Encoded | TooLarge] = []
+    with pytest.raises(WireError):
+        found.extend(results)
+    assert sum(each.record_count for each in encoded(found)) == 100
