@@ -66,7 +66,7 @@ class _Entry:
     fetch_bytes: int
     source_leader: int | None = None
     target_leader: int | None = None
-    leader_epoch: int = -1
+    log_end: int | None = None
 
 
 OnProgress = Callable[[TopicPartition, Sequence[Run], int], None]
@@ -74,7 +74,7 @@ OnProgress = Callable[[TopicPartition, Sequence[Run], int], None]
 
 
 class Slot:
-    """For one `run`. `troubles` may be looked at any time."""
+    """For one `run`. `troubles`, `lag` and `bytes` (acknowledged) may be looked at any time."""
 
     def __init__(self, source: RawCluster, target: RawCluster, limits: Limits, on_progress: OnProgress) -> None:
         self._source = source
@@ -87,6 +87,12 @@ class Slot:
         self._sendable = asyncio.Event()
         self._stale = asyncio.Event()
         self._requests: set[asyncio.Task[None]] = set()
+        self.bytes = 0
+
+    @property
+    def lag(self) -> int:
+        """Upstream offsets that are there and not known to be copied, as of the last answers."""
+        return sum(max(0, e.log_end - e.copy.position) for e in self._entries.values() if e.log_end is not None)
 
     @property
     def troubles(self) -> dict[TopicPartition, str]:
@@ -232,6 +238,11 @@ class Slot:
         if fetched.error:
             await self._fetch_failed(entry, fetched)
             return
+        entry.log_end = (
+            fetched.last_stable_offset
+            if self._limits.isolation_level is IsolationLevel.READ_COMMITTED
+            else fetched.high_watermark
+        )
         if not fetched.records:
             return
         before = entry.copy.next_fetch
@@ -304,6 +315,7 @@ class Slot:
         if info.category in (Category.NONE, Category.DUPLICATE):
             known = answer.base_offset if info.category is Category.NONE and answer.base_offset >= 0 else None
             runs = copy.acknowledged(sent, known)
+            self.bytes += len(sent.data)
             entry.trouble.end()
             if runs:
                 self._on_progress(entry.assignment.partition, runs, copy.position)

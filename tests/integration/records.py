@@ -7,7 +7,8 @@ from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 from confluent_kafka import Consumer, Producer, TopicPartition
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewTopic
 
 
 class Record(NamedTuple):
@@ -53,12 +54,14 @@ def read_all(servers: str, topic: str, *, within: float = 30.0) -> list[Record]:
             message = consumer.poll(1.0)
             if message is None:
                 continue
-            partition = message.partition()
+            partition: Any = message.partition()
             if message.error():
                 at_end.add(partition)
                 continue
-            headers = tuple((key, value) for key, value in message.headers() or ())
-            found.append(Record(partition, message.timestamp(), message.key(), message.value(), headers))
+            headers: Any = tuple(message.headers() or ())
+            key: Any = message.key()
+            value: Any = message.value()
+            found.append(Record(partition, message.timestamp(), key, value, headers))
         return sorted(found, key=lambda record: record.partition)
     finally:
         consumer.close()

@@ -1,0 +1,66 @@
+"""The board: a compacted topic on the target through which driver and slots of a flow speak to each other.
+
+    key            value
+    "lease"        {"generation": 3, "stop": false}                 written by the driver every two seconds
+    "slot-2"       {"generation": 3, "state": "running", …}         written by slot 2 about once a second
+
+A slot that sees a newer generation, a lease that says stop, or no lease for eight seconds, stops writing. A driver that
+has lost the flow can therefore not be followed by two holders of one partition: whoever is next waits that long.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass
+
+from farshore.errors import MalformedRecord
+
+LEASE_EVERY_SECONDS = 2.0
+LEASE_LASTS_SECONDS = 8.0
+
+_LEASE = b"lease"
+
+
+@dataclass(frozen=True, slots=True)
+class Lease:
+    """`generation` may write; with `stop` it has been asked to end."""
+
+    generation: int
+    stop: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What a slot tells about itself. `lag` counts records that are on the source and not yet copied."""
+
+    slot: int
+    generation: int
+    state: str
+    partitions: int = 0
+    records: int = 0
+    bytes: int = 0
+    lag: int = 0
+    troubles: tuple[tuple[str, str], ...] = ()
+
+
+Entry = Lease | Report
+
+
+def encode(entry: Entry) -> tuple[bytes, bytes]:
+    """Key and value of its record."""
+    key = _LEASE if isinstance(entry, Lease) else b"slot-%d" % entry.slot
+    return key, json.dumps(asdict(entry), separators=(",", ":")).encode()
+
+
+def decode(key: bytes | None, value: bytes | None) -> Entry | None:
+    """The entry of a record; None for a key that is not known here. Raises MalformedRecord."""
+    if key is None or value is None or not (key == _LEASE or key.startswith(b"slot-")):
+        return None
+    try:
+        fields = json.loads(value)
+        if key == _LEASE:
+            return Lease(int(fields["generation"]), bool(fields["stop"]))
+        troubles = tuple((str(where), str(why)) for where, why in fields.pop("troubles"))
+        return Report(**fields, troubles=troubles)
+    except (ValueError, KeyError, TypeError) as error:
+        raise MalformedRecord(f"board entry {key!r} is malformed: {error}") from error

@@ -1,0 +1,80 @@
+"""Writing the few small records that go with the copying: positions, offset syncs, plan and lease."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, NamedTuple
+
+from confluent_kafka import KafkaError as ClientError
+from confluent_kafka import KafkaException, Producer
+
+from farshore.config.security import Connection
+from farshore.errors import RequestRefused, Unreachable
+from farshore.kafka.clients import librdkafka_config
+
+
+class SmallRecord(NamedTuple):
+    """`partition` is given, never chosen by a library: where a record lies decides who finds it."""
+
+    topic: str
+    partition: int
+    key: bytes
+    value: bytes | None
+    headers: tuple[tuple[str, bytes], ...] = ()
+
+
+class SmallRecords:
+    """A writer for one cluster. `write` blocks; in an event loop call it in a thread. Close it when done."""
+
+    def __init__(self, connection: Connection, *, cluster: str, client_id: str) -> None:
+        self._cluster = cluster
+        self._producer = Producer(
+            {
+                **librdkafka_config(connection),
+                "client.id": client_id,
+                "enable.idempotence": True,
+                "linger.ms": 5,
+                "message.timeout.ms": 20_000,
+                "allow.auto.create.topics": False,
+                "log_level": 0,
+            }
+        )
+
+    def write(self, records: Iterable[SmallRecord], within: float = 20.0) -> None:
+        """All of the records are on the cluster when this returns. Raises Unreachable or RequestRefused if not."""
+        failures: list[Any] = []
+
+        def delivered(error: Any, _message: Any) -> None:
+            if error is not None:
+                failures.append(error)
+
+        try:
+            for record in records:
+                self._producer.produce(
+                    record.topic,
+                    key=record.key,
+                    value=record.value,
+                    partition=record.partition,
+                    headers=list(record.headers),
+                    on_delivery=delivered,
+                )
+        except (KafkaException, BufferError) as error:
+            raise Unreachable(f"{self._cluster}: cannot take more records: {error}", cluster=self._cluster) from error
+        left = self._producer.flush(within)
+        if left:
+            self._producer.purge()
+            raise Unreachable(
+                f"{self._cluster}: {left} internal records were not acknowledged within {within:.0f} s",
+                cluster=self._cluster,
+            )
+        if failures:
+            self._raise(failures[0])
+
+    def _raise(self, error: ClientError) -> None:
+        message = f"{self._cluster}: internal records were refused: {error.str()}"
+        if error.retriable() or error.code() < 0:
+            raise Unreachable(message, cluster=self._cluster)
+        raise RequestRefused(message, cluster=self._cluster, code=error.name(), retriable=False)
+
+    def close(self) -> None:
+        self._producer.flush(1.0)
