@@ -44,7 +44,7 @@ class Brokers:
         if address is None:
             message = f"{self._alias}: broker {broker} is not known: ask for metadata"
             raise Unreachable(message, cluster=self._alias)
-        return await self._link(address, purpose).ask(request, within=self._request_timeout)
+        return await self._link(address, purpose).ask(request)
 
     async def ask_anybody(self, request: Request[AnswerT]) -> AnswerT:
         """The answer of the first who gives one: a few of the brokers known, then every bootstrap server.
@@ -54,7 +54,7 @@ class Brokers:
         failures: list[KafkaError] = []
         for address in self._candidates():
             try:
-                return await self._link(address, Purpose.CONTROL).ask(request, within=self._request_timeout)
+                return await self._link(address, Purpose.CONTROL).ask(request)
             except (Unreachable, AuthenticationFailed) as failure:
                 failures.append(failure)
         kept_out = [one for one in failures if isinstance(one, AuthenticationFailed)]
@@ -93,7 +93,13 @@ class Brokers:
         key = (address, purpose)
         if key not in self._links:
             within = min(_CONNECT_WITHIN_SECONDS, self._request_timeout)
-            self._links[key] = Link(self._alias, address, self._login.connect, connect_within=within)
+            self._links[key] = Link(
+                self._alias,
+                address,
+                self._login.connect,
+                connect_within=within,
+                patience=self._request_timeout,
+            )
         return self._links[key]
 
 

@@ -108,6 +108,8 @@ _TABLE = {
         53: ("TRANSACTIONAL_ID_AUTHORIZATION_FAILED", _GIVE_UP),
         58: ("SASL_AUTHENTICATION_FAILED", _GIVE_UP),
     },
+    # Old brokers only. Newer ones (tried: 4.3.1) answer one of a producer's last five batches of the partition, sent
+    # again, with success and its first offset, and an earlier one with OUT_OF_ORDER_SEQUENCE_NUMBER.
     Category.DUPLICATE: {46: ("DUPLICATE_SEQUENCE_NUMBER", _GIVE_UP)},
     Category.SEQUENCE: {
         45: ("OUT_OF_ORDER_SEQUENCE_NUMBER", _GIVE_UP),

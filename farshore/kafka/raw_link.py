@@ -15,6 +15,7 @@ from farshore.kafka.raw_errors import UNSUPPORTED_VERSION, error_info
 from farshore.kafka.raw_failures import lost, while_connecting, while_waiting
 from farshore.kafka.raw_model import BrokerAddress
 from farshore.kafka.raw_requests import AnswerT, Request, UnknownToBroker
+from farshore.kafka.raw_waiting import WaitingLine
 
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.05, 1.0  # Java's reconnect.backoff.ms and reconnect.backoff.max.ms
 
@@ -30,7 +31,9 @@ class Link:
     waits, 50 ms at first, a second at most.
     """
 
-    def __init__(self, alias: str, address: BrokerAddress, connect: Connect, *, connect_within: float) -> None:
+    def __init__(
+        self, alias: str, address: BrokerAddress, connect: Connect, *, connect_within: float, patience: float
+    ) -> None:
         self.address = address
         self._alias = alias
         self._connect = connect
@@ -40,8 +43,8 @@ class Link:
         self._losses = 0
         self._failure: KafkaError = lost(alias, address, "not connected")
         self._pause = self._not_before = 0.0
-        self._silent_until = 0.0
-        self._limits: set[asyncio.Timeout] = set()
+        self._patience = patience
+        self._line = WaitingLine(patience)
         self._users = 0
         self._closed = False
 
@@ -53,16 +56,16 @@ class Link:
     def in_use(self) -> bool:
         return self._users > 0
 
-    async def ask(self, request: Request[AnswerT], *, within: float) -> AnswerT:
+    async def ask(self, request: Request[AnswerT]) -> AnswerT:
         """The broker's answer. Raises Unreachable or AuthenticationFailed, and RequestRefused for a broker too old.
 
-        It takes as long as the requests before it, a connection if there is none, throttling, and then at most
-        `within` plus what the broker may rightly wait. Cancelling it leaves open whether the request was sent.
+        It takes as long as the requests before it, a connection if there is none, throttling, what the broker may
+        rightly wait, and then at most `patience` seconds. Cancelling it leaves open whether the request was sent.
         """
         self._users += 1
         try:
             connection, answer = await self._send(request)
-            return request.read(await self._wait_for(connection, answer, request, within))
+            return await self._wait_for(connection, answer, request)
         finally:
             self._users -= 1
 
@@ -87,7 +90,7 @@ class Link:
                 code = error_info(UNSUPPORTED_VERSION).name
                 raise RequestRefused(message, cluster=self._alias, code=code, retriable=False) from None
             try:
-                await _sleep_until(self._silent_until)
+                await _sleep_until(self._line.silent_until)
                 await connection.writable()
                 if self._losses != losses:
                     raise _again(self._failure)
@@ -96,34 +99,22 @@ class Link:
                 raise self._drop(connection, while_waiting(error, self._alias, self.address)) from error
 
     async def _wait_for(
-        self, connection: BrokerConnection, answer: asyncio.Future[Any], request: Request[Any], within: float
-    ) -> Any:
-        patience = within + request.broker_may_wait
-        limit = asyncio.timeout(patience)
-        self._limits.add(limit)
+        self, connection: BrokerConnection, answer: asyncio.Future[Any], request: Request[AnswerT]
+    ) -> AnswerT:
+        line = self._line
         try:
-            async with limit:
-                response = await answer
+            response = await line.wait(answer, request.broker_may_wait)
         except TimeoutError as error:
-            # Answers come in order, so nothing can be told apart on this connection any more.
+            # Answers come in order, so all that was sent on this connection goes with the first.
+            patience = request.broker_may_wait + self._patience
             silent = lost(self._alias, self.address, f"no answer within {patience:.0f} s")
             raise self._drop(connection, silent) from error
         except AiokafkaError as error:
             raise self._drop(connection, while_waiting(error, self._alias, self.address)) from error
-        finally:
-            self._limits.discard(limit)
         self._pause = 0.0
-        self._keep_silent(request.silence_ms(response) / 1000)
-        return response
-
-    def _keep_silent(self, seconds: float) -> None:
-        """The broker reads nothing for so long: neither send, nor lose patience with what was sent."""
-        if seconds > 0:
-            self._silent_until = _now() + seconds
-            for limit in self._limits:
-                deadline = limit.when()
-                if deadline is not None and not limit.expired():
-                    limit.reschedule(deadline + seconds)
+        if silence_ms := request.silence_ms(response):
+            line.be_silent(silence_ms / 1000)
+        return request.read(response)
 
     async def _connected(self) -> BrokerConnection:
         connection = self._connection
@@ -148,6 +139,7 @@ class Link:
             connection.abort()
             raise _again(self._failure)
         self._connection = connection
+        self._line = WaitingLine(self._patience)
         return connection
 
     def _drop(self, connection: BrokerConnection, failure: KafkaError) -> KafkaError:

@@ -1,0 +1,279 @@
+"""A client of whole batches and brokers that do what real ones do rarely: played by a server of our own."""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import logging
+import struct
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import Any, ParamSpec
+
+import pytest
+from aiokafka.protocol.admin import ApiVersionResponse_v0, SaslAuthenticateResponse_v1, SaslHandShakeResponse_v1
+from aiokafka.protocol.metadata import MetadataRequest_v5, MetadataResponse_v5
+from aiokafka.protocol.produce import ProduceResponse_v8
+
+from farshore.config.secret import Secret
+from farshore.config.security import Connection, Plain, Protocol, Security
+from farshore.errors import AuthenticationFailed, RequestRefused, Unreachable
+from farshore.kafka.raw import ProducePartition, RawCluster
+
+P = ParamSpec("P")
+PRODUCE, METADATA, HANDSHAKE, API_VERSIONS, AUTHENTICATE = 0, 3, 17, 18, 36
+KNOWN = {PRODUCE: (3, 8), METADATA: (0, 5), HANDSHAKE: (0, 1), API_VERSIONS: (0, 0), AUTHENTICATE: (0, 1)}
+PASSWORD = "not to be seen"
+PLAINTEXT = Security()
+LOGIN = Security(Protocol.SASL_PLAINTEXT, sasl=Plain("me", Secret(PASSWORD)))
+
+
+def asynchronous(test: Callable[P, Coroutine[Any, Any, None]]) -> Callable[P, None]:
+    """The test runs in an event loop of its own, for half a minute at most."""
+
+    @functools.wraps(test)
+    def run(*args: P.args, **kwargs: P.kwargs) -> None:
+        asyncio.run(asyncio.wait_for(test(*args, **kwargs), 30))
+
+    return run
+
+
+class FakeBroker:
+    """Broker 1 of a cluster of one. Tests replace what it answers; None closes the connection instead."""
+
+    def __init__(self, known: dict[int, tuple[int, int]] | None = None) -> None:
+        self.known = KNOWN if known is None else known
+        self.connections = 0
+        self.requests: list[tuple[int, bytes]] = []
+        self.brokers: list[tuple[int, str, int, None]] = []
+        self.produced: Callable[[], Awaitable[ProduceResponse_v8 | None]] = self.accept
+        self.session_ms = 0
+        self.login_error = 0
+        self.port = 0
+
+    async def __aenter__(self) -> FakeBroker:
+        self._server = await asyncio.start_server(self._serve, "127.0.0.1", self.port)
+        self.port = self._server.sockets[0].getsockname()[1]
+        self.brokers = self.brokers or [(1, "127.0.0.1", self.port, None)]
+        self._writers: set[asyncio.StreamWriter] = set()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        self._server.close()
+        for writer in self._writers:
+            writer.transport.abort()
+        await asyncio.sleep(0.05)
+
+    def client(self, security: Security = PLAINTEXT, request_timeout: float = 5.0) -> RawCluster:
+        connection = Connection((f"127.0.0.1:{self.port}",), security)
+        return RawCluster(connection, alias="A", client_id="test", request_timeout=request_timeout)
+
+    async def accept(self) -> ProduceResponse_v8:
+        return produced(0)
+
+    def asked_for(self, api: int) -> list[bytes]:
+        return [body for key, body in self.requests if key == api]
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.connections += 1
+        self._writers.add(writer)
+        try:
+            while True:
+                (size,) = struct.unpack(">i", await reader.readexactly(4))
+                frame = await reader.readexactly(size)
+                api, _version, correlation, client_id = struct.unpack_from(">hhih", frame)
+                self.requests.append((api, frame[10 + client_id :]))
+                answer = await self._answer(api)
+                if answer is None:
+                    break
+                body = struct.pack(">i", correlation) + answer.encode()
+                writer.write(struct.pack(">i", len(body)) + body)
+        except (asyncio.IncompleteReadError, ConnectionError):
+            pass
+        finally:
+            self._writers.discard(writer)
+            writer.close()
+
+    async def _answer(self, api: int) -> Any:
+        if api == PRODUCE:
+            return await self.produced()
+        if api == METADATA:
+            return MetadataResponse_v5(0, self.brokers, "cluster", 1, [])
+        if api == HANDSHAKE:
+            return SaslHandShakeResponse_v1(0, ["PLAIN"])
+        if api == AUTHENTICATE:
+            return SaslAuthenticateResponse_v1(self.login_error, "wrong password", b"", self.session_ms)
+        return ApiVersionResponse_v0(0, [(key, *versions) for key, versions in self.known.items()])
+
+
+def produced(offset: int, throttle_ms: int = 0) -> ProduceResponse_v8:
+    return ProduceResponse_v8([("t", [(0, 0, offset, -1, 0, [], None)])], throttle_ms)
+
+
+async def append(cluster: RawCluster, batch: bytes = b"batch", timeout: float = 0.0) -> int:
+    (answer,) = await cluster.produce(1, [ProducePartition("t", 0, batch)], timeout=timeout)
+    return answer.base_offset
+
+
+@asynchronous
+async def test_an_old_broker_is_asked_not_to_create_topics() -> None:
+    async with FakeBroker() as broker, broker.client() as cluster:
+        assert (await cluster.metadata(["t"])).cluster_id == "cluster"
+        (body,) = broker.asked_for(METADATA)
+        assert MetadataRequest_v5.decode(body).allow_auto_topic_creation is False
+
+
+@asynchronous
+async def test_a_broker_before_kafka_0_11_is_refused() -> None:
+    async with FakeBroker(KNOWN | {METADATA: (0, 3)}) as broker, broker.client() as cluster:
+        with pytest.raises(RequestRefused, match="the broker knows v0 to v3, not v4 to v12") as refused:
+            await cluster.metadata(["t"])
+        assert (refused.value.code, refused.value.retriable) == ("UNSUPPORTED_VERSION", False)
+
+
+@asynchronous
+async def test_brokers_that_have_all_moved_are_found_through_the_bootstrap_servers() -> None:
+    async with FakeBroker() as entrance, FakeBroker() as after, entrance.client() as cluster:
+        async with FakeBroker() as before:
+            entrance.brokers = before.brokers
+            await cluster.metadata([])
+            assert await append(cluster) == 0
+            assert before.asked_for(PRODUCE)
+        entrance.brokers = after.brokers
+        with pytest.raises(Unreachable):
+            await append(cluster)
+        await cluster.metadata([])
+        assert await append(cluster) == 0
+        assert after.asked_for(PRODUCE)
+
+
+@asynchronous
+async def test_requests_wait_patiently_while_the_broker_throttles() -> None:
+    """The second is under way when the broker says that it will read nothing for longer than our patience."""
+    async with FakeBroker() as broker, broker.client(request_timeout=0.5) as cluster:
+        answers = iter([(0.1, 1000), (1.0, 0), (0.0, 0)])
+
+        async def throttled() -> ProduceResponse_v8:
+            seconds, throttle_ms = next(answers)
+            await asyncio.sleep(seconds)
+            return produced(7, throttle_ms)
+
+        broker.produced = throttled
+        await cluster.metadata([])
+        assert await asyncio.gather(*(append(cluster) for _ in range(2))) == [7, 7]
+        assert await append(cluster) == 7
+        assert broker.connections == 2
+
+
+@asynchronous
+async def test_a_request_behind_a_slow_one_has_patience_for_both() -> None:
+    async with FakeBroker() as broker, broker.client(request_timeout=0.3) as cluster:
+
+        async def slow() -> ProduceResponse_v8:
+            await asyncio.sleep(0.5)
+            return produced(0)
+
+        broker.produced = slow
+        await cluster.metadata([])
+        assert await asyncio.gather(*(append(cluster, timeout=0.6) for _ in range(3))) == [0, 0, 0]
+
+
+@asynchronous
+async def test_a_cancelled_request_holds_its_place_in_the_line() -> None:
+    async with FakeBroker() as broker, broker.client(request_timeout=0.3) as cluster:
+        offsets = iter([(1.0, 1), (0.0, 2)])
+
+        async def slow_at_first() -> ProduceResponse_v8:
+            seconds, offset = next(offsets)
+            await asyncio.sleep(seconds)
+            return produced(offset)
+
+        broker.produced = slow_at_first
+        await cluster.metadata([])
+        first = asyncio.create_task(append(cluster, timeout=1.0))
+        await asyncio.sleep(0.1)
+        second = asyncio.create_task(append(cluster))
+        await asyncio.sleep(0.1)
+        first.cancel()
+        assert await second == 2
+
+
+@asynchronous
+async def test_what_was_called_before_a_loss_fails_with_it_and_nothing_overtakes() -> None:
+    async with FakeBroker() as broker, broker.client() as cluster:
+
+        async def hang_up() -> None:
+            await asyncio.sleep(0.1)
+            broker.produced = broker.accept
+
+        broker.produced = hang_up
+        await cluster.metadata([])
+        outcomes = await asyncio.gather(*(append(cluster) for _ in range(3)), return_exceptions=True)
+        assert [type(outcome) for outcome in outcomes] == [Unreachable] * 3
+        assert await append(cluster) == 0
+        assert len(broker.asked_for(PRODUCE)) == 2
+
+
+@asynchronous
+async def test_whoever_queues_for_a_connection_that_fails_shares_the_failure() -> None:
+    async with FakeBroker() as broker, broker.client() as cluster:
+        await cluster.metadata([])
+        await broker.__aexit__()
+        outcomes = await asyncio.gather(*(append(cluster) for _ in range(3)), return_exceptions=True)
+        assert {type(outcome) for outcome in outcomes} == {Unreachable}
+        assert len({str(outcome) for outcome in outcomes}) == 1
+        async with broker:
+            assert await append(cluster) == 0
+
+
+@asynchronous
+async def test_more_bytes_than_the_socket_takes_wait_outside_of_it() -> None:
+    """The broker reads nothing at first, and the client's buffer stays small; then all arrives, in order."""
+    async with FakeBroker() as broker, broker.client(request_timeout=10) as cluster:
+        reading = asyncio.Event()
+
+        async def read_later() -> ProduceResponse_v8:
+            await reading.wait()
+            return produced(len(broker.asked_for(PRODUCE)))
+
+        broker.produced = read_later
+        await cluster.metadata([])
+        batches = [bytes([number]) * (4 << 20) for number in range(8)]
+        sent = [asyncio.create_task(append(cluster, batch)) for batch in batches]
+        await asyncio.sleep(0.3)
+        links = cluster._brokers._links.values()
+        buffered = [link._connection._transport.get_write_buffer_size() for link in links if link._connection]  # type: ignore[union-attr]
+        assert 0 < max(buffered) <= (4 << 20) + (1 << 20) + 100
+        reading.set()
+        assert await asyncio.gather(*sent) == list(range(1, 9))
+        assert [body[-1] for body in broker.asked_for(PRODUCE)] == list(range(8))
+
+
+@asynchronous
+async def test_a_connection_is_made_anew_before_its_session_ends() -> None:
+    async with FakeBroker() as broker, broker.client(LOGIN) as cluster:
+        broker.session_ms = 100
+        await cluster.metadata([])
+        assert await append(cluster) == 0
+        made = broker.connections
+        await asyncio.sleep(0.1)
+        assert await asyncio.gather(*(append(cluster) for _ in range(5))) == [0] * 5
+        assert broker.connections > made
+
+
+@asynchronous
+async def test_a_refused_login_names_the_broker_and_hides_the_password(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.DEBUG)
+    logging.getLogger("aiokafka.conn").setLevel(logging.DEBUG)
+    try:
+        async with FakeBroker() as broker, broker.client(LOGIN) as cluster:
+            await cluster.metadata([])
+            broker.login_error = 58
+            with pytest.raises(
+                AuthenticationFailed, match=f"A: broker 127.0.0.1:{broker.port}: .* wrong password"
+            ) as no:
+                await append(cluster)
+    finally:
+        logging.getLogger("aiokafka.conn").setLevel(logging.NOTSET)
+    assert PASSWORD.encode() in b"".join(broker.asked_for(AUTHENTICATE))
+    assert PASSWORD not in caplog.text
+    assert PASSWORD not in str(no.value)

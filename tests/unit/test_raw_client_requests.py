@@ -1,0 +1,159 @@
+"""Requests and answers in every version, as bytes."""
+
+from __future__ import annotations
+
+import base64
+import uuid
+from typing import Any
+
+import pytest
+from aiokafka.protocol import fetch, metadata, produce
+
+from farshore.kafka.raw_batches import Fetch, Produce
+from farshore.kafka.raw_model import FetchPartition, IsolationLevel, ProducePartition
+from farshore.kafka.raw_requests import ListOffsets, Metadata, Request, UnknownToBroker
+from farshore.kafka.raw_structs import MetadataResponse_v7, MetadataResponse_v12
+
+TOPIC_ID = base64.urlsafe_b64encode(uuid.UUID(int=7).bytes).decode().rstrip("=")
+FETCH = Fetch(
+    [FetchPartition("b", 1, 10, 100, 3), FetchPartition("a", 0, 20, 200), FetchPartition("b", 0, 30, 300)],
+    max_wait=0.5,
+    min_bytes=1,
+    max_bytes=1000,
+    isolation_level=IsolationLevel.READ_COMMITTED,
+    rack="here",
+)
+
+
+def prepared(request: Request[Any], lowest: int, highest: int) -> Any:
+    return request.prepare({request.structs[0].API_KEY: (lowest, highest)})
+
+
+@pytest.mark.parametrize(
+    ("broker_knows", "used"), [((0, 13), 12), ((0, 11), 10), ((0, 9), 7), ((0, 6), 5), ((0, 4), 4)]
+)
+def test_metadata_never_create_topics_whatever_the_version(broker_knows: tuple[int, int], used: int) -> None:
+    struct = prepared(Metadata(("a", "b")), *broker_knows)
+    again = type(struct).decode(struct.encode())
+    assert (struct.API_VERSION, again.allow_auto_topic_creation) == (used, False)
+    assert [topic if isinstance(topic, str) else topic[1] for topic in again.topics] == ["a", "b"]
+    assert type(struct).decode(prepared(Metadata(None), *broker_knows).encode()).topics is None
+
+
+def test_a_broker_that_would_create_topics_is_not_asked() -> None:
+    with pytest.raises(UnknownToBroker, match="Metadata: the broker knows v0 to v3, not v4 to v12"):
+        prepared(Metadata(("a",)), 0, 3)
+
+
+def test_metadata_answers_of_all_versions_mean_the_same() -> None:
+    partition: tuple[Any, ...] = (0, 2, 5, 9, [5, 6], [5], [6])
+    no_leader: tuple[Any, ...] = (5, 3, -1, 9, [6], [], [6])
+    new = MetadataResponse_v12(
+        0,
+        [(5, "host", 9092, None, {})],
+        "cluster",
+        5,
+        [(0, "a", TOPIC_ID, False, [(*partition, {}), (*no_leader, {})], 0, {}), (3, "b", None, False, [], 0, {})],
+        {},
+    )
+    newest = Metadata(None).read(MetadataResponse_v12.decode(new.encode()))
+    assert newest.topics["a"].topic_id == TOPIC_ID
+    assert newest.topics["b"].topic_id is None
+    assert newest.topics["a"].partitions[2].leader_epoch == 9
+    assert newest.topics["a"].offline_partitions == (3,)
+    old = MetadataResponse_v7(
+        0,
+        [(5, "host", 9092, None)],
+        "cluster",
+        5,
+        [(0, "a", False, [partition, no_leader]), (3, "b", False, [])],
+    )
+    middle = Metadata(None).read(MetadataResponse_v7.decode(old.encode()))
+    assert middle.brokers == newest.brokers
+    assert middle.topics["a"].partitions == newest.topics["a"].partitions
+    assert middle.topics["a"].topic_id is None
+    rows = [(error, number, leader, *rest) for error, number, leader, _, *rest in (partition, no_leader)]
+    oldest = Metadata(None).read(
+        metadata.MetadataResponse_v5(0, [(5, "host", 9092, None)], "cluster", 5, [(0, "a", False, rows)])
+    )
+    assert oldest.topics["a"].partitions[2].leader_epoch == -1
+    assert oldest.topics["a"].partitions[2].leader == 5
+
+
+@pytest.mark.parametrize("version", range(4, 12))
+def test_a_fetch_keeps_the_first_partition_first_and_holds_no_session(version: int) -> None:
+    struct = prepared(FETCH, 0, version)
+    again = type(struct).decode(struct.encode())
+    assert [version] == [struct.API_VERSION]
+    assert [(topic, [row[0] for row in rows]) for topic, rows in again.topics] == [("b", [1, 0]), ("a", [0])]
+    assert (again.max_wait_time, again.isolation_level) == (500, 1)
+    if version >= 7:
+        assert (again.session_id, again.session_epoch) == (0, -1)
+    if version >= 9:
+        assert again.topics[0][1][0][1] == 3
+    if version >= 11:
+        assert again.rack_id == "here"
+
+
+@pytest.mark.parametrize("version", range(4, 12))
+def test_fetch_answers_of_all_versions_mean_the_same(version: int) -> None:
+    start = [7] if version >= 5 else []
+    replica = [4] if version >= 11 else []
+    row = (1, 0, 50, 40, *start, [(9, 12)], *replica, b"batches")
+    empty = (0, 1, -1, -1, *start, None, *([-1] if replica else []), None)
+    session = (0, 0) if version >= 7 else ()
+    response = getattr(fetch, f"FetchResponse_v{version}")(25, *session, [("b", [row, empty])])
+    first, second = FETCH.read(type(response).decode(response.encode()))
+    assert (first.topic, first.partition, first.error, first.records) == ("b", 1, 0, b"batches")
+    assert (first.high_watermark, first.last_stable_offset) == (50, 40)
+    assert first.log_start_offset == (7 if start else -1)
+    assert first.aborted_transactions == ((9, 12),)
+    assert first.preferred_read_replica == (4 if replica else None)
+    assert (second.error, second.records, second.aborted_transactions) == (1, b"", ())
+    assert second.preferred_read_replica is None
+    assert second.throttle_ms == 25
+    assert FETCH.silence_ms(response) == (25 if version >= 8 else 0)
+
+
+def test_a_fetch_refused_as_a_whole_is_refused_for_every_partition() -> None:
+    answers = FETCH.read(fetch.FetchResponse_v11(0, 71, 0, []))
+    assert [(answer.topic, answer.partition, answer.error) for answer in answers] == [
+        ("b", 1, 71),
+        ("a", 0, 71),
+        ("b", 0, 71),
+    ]
+
+
+@pytest.mark.parametrize("transactional_id", [None, "id"])
+@pytest.mark.parametrize("version", range(3, 9))
+def test_a_produce_request_is_encoded_as_aiokafka_would(version: int, transactional_id: str | None) -> None:
+    batches = [ProducePartition("b", 1, b"one"), ProducePartition("a", 0, b"two"), ProducePartition("b", 0, b"")]
+    request = Produce(batches, -1, 1.5, transactional_id)
+    struct = prepared(request, 0, version)
+    assert [version] == [struct.API_VERSION]
+    topics = [("b", [(1, b"one"), (0, b"")]), ("a", [(0, b"two")])]
+    whole = getattr(produce, f"ProduceRequest_v{version}")(transactional_id, -1, 1500, topics)
+    assert b"".join(request.encoded(struct)) == whole.encode()
+
+
+@pytest.mark.parametrize("version", range(3, 9))
+def test_produce_answers_of_all_versions_mean_the_same(version: int) -> None:
+    start = (5,) if version >= 5 else ()
+    details: tuple[Any, ...] = ([(2, "no key")], "refused") if version >= 8 else ()
+    row = (1, 87, -1, -1, *start, *details)
+    response = getattr(produce, f"ProduceResponse_v{version}")([("b", [row])], 25)
+    request = Produce([], -1, 1.0, None)
+    (answer,) = request.read(type(response).decode(response.encode()))
+    assert (answer.topic, answer.partition, answer.error, answer.base_offset) == ("b", 1, 87, -1)
+    assert answer.log_start_offset == (5 if start else -1)
+    assert answer.record_errors == (((2, "no key"),) if details else ())
+    assert answer.message == ("refused" if details else None)
+    assert request.silence_ms(response) == (25 if version >= 6 else 0)
+
+
+@pytest.mark.parametrize(("highest", "used"), [(9, 5), (4, 3), (2, 2)])
+def test_offsets_are_asked_for_in_the_newest_version_both_know(highest: int, used: int) -> None:
+    struct = prepared(ListOffsets([("a", 1)], 1000, IsolationLevel.READ_COMMITTED), 0, highest)
+    again = type(struct).decode(struct.encode())
+    assert [used] == [struct.API_VERSION]
+    assert again.topics == [("a", [(1, -1, 1000) if used >= 4 else (1, 1000)])]
