@@ -11,6 +11,7 @@ import time
 import warnings
 from collections.abc import Collection, Iterable, Mapping
 from concurrent.futures import Future
+from functools import cached_property
 from threading import Lock
 from typing import Any, TypeVar
 
@@ -53,7 +54,8 @@ _GRACE_SECONDS = 5.0
 """How much longer than its own time limit a call may take before we stop believing in its answer."""
 
 _DOWN_FOR_GOOD_SECONDS = 5.0
-"""With no broker there for so long, a call is given up before its time is over."""
+_REFUSED_FOR_GOOD_SECONDS = 1.0
+"""With no broker there, or none that lets us in, for so long, a call is given up before its time is over."""
 
 _EARLIEST: Any = OffsetSpec.earliest()  # type: ignore[no-untyped-call]
 _LATEST: Any = OffsetSpec.latest()  # type: ignore[no-untyped-call]
@@ -66,9 +68,9 @@ _SOURCES = {
 }
 
 # What librdkafka wants to log is said by the errors, in better words.
-quiet = logging.getLogger(f"{__name__}.librdkafka")
-quiet.addHandler(logging.NullHandler())
-quiet.propagate = False
+_quiet = logging.getLogger(f"{__name__}.librdkafka")
+_quiet.addHandler(logging.NullHandler())
+_quiet.propagate = False
 
 _changing_warnings = Lock()
 
@@ -81,13 +83,20 @@ class Cluster:
         self.connection = client.connection
         self.timeout = client.tuning.request_timeout.total_seconds()
         self._complaints = Complaints()
+        self._client_id = client.tuning.client_id or "farshore"
+
+    @cached_property
+    def _admin(self) -> AdminClient:
         config: dict[str, Any] = {
-            **librdkafka_config(client.connection),
-            "client.id": client.tuning.client_id or "farshore",
+            **librdkafka_config(self.connection),
+            "client.id": self._client_id,
             "allow.auto.create.topics": False,
             "error_cb": self._complaints.hear,
         }
-        self._admin = AdminClient(config, logger=quiet)
+        try:
+            return AdminClient(config, logger=_quiet)
+        except ClientException as error:
+            raise translated(error, self.alias, "set up the connection", self._complaints) from None
 
     def describe(self) -> ClusterDescription:
         """Who the cluster is. As the first call it also tells whether it lets us in: it raises at once if not."""
@@ -234,9 +243,9 @@ class Cluster:
     def _answer(self, future: Future[R], what: str) -> R:
         give_up = time.monotonic() + self.timeout + _GRACE_SECONDS
         while not future.done() and time.monotonic() < give_up:
-            # Tokens and complaints come through here. Who was refused once is refused again: no need to wait.
+            # Tokens and complaints come through here. Whom no broker lets in need not wait until the end.
             self._admin.poll(_LISTEN_EVERY_SECONDS)
-            if self._complaints.login is not None:
+            if self._complaints.refused_for > _REFUSED_FOR_GOOD_SECONDS:
                 raise AuthenticationFailed(f"{self.alias}: {self._complaints.login}", cluster=self.alias)
             if self._complaints.down_for > _DOWN_FOR_GOOD_SECONDS:
                 said = self._complaints.transport or CLOSED
@@ -247,7 +256,7 @@ class Cluster:
             raise self._translated(error, what) from None
         except TimeoutError:
             raise Unreachable(f"{self.alias}: {what}: no answer in time", cluster=self.alias) from None
-        self._complaints.forget_outage()
+        self._complaints.forget()
         return answer
 
     def _translated(self, error: ClientException, what: str) -> KafkaError:

@@ -33,6 +33,7 @@ class Complaints:
     def __init__(self) -> None:
         self._lock = Lock()
         self._login: str | None = None
+        self._refused_since: float | None = None
         self._down_since: float | None = None
         self._transport: str | None = None
 
@@ -40,21 +41,29 @@ class Complaints:
         with self._lock:
             if error.name() in _REFUSED_LOGIN or _ALERT.search(error.str()):
                 self._login = _tidy(error.str())
+                self._refused_since = self._refused_since or time.monotonic()
             elif error.name() in ("_TRANSPORT", "_RESOLVE"):
                 self._transport = _tidy(error.str())
             elif error.name() == "_ALL_BROKERS_DOWN" and self._down_since is None:
                 self._down_since = time.monotonic()
 
-    def forget_outage(self) -> None:
-        """A broker answered."""
+    def forget(self) -> None:
+        """A broker answered, whatever others may have said."""
         with self._lock:
-            self._down_since = self._transport = None
+            self._login = self._transport = self._refused_since = self._down_since = None
+
+    @property
+    def refused_for(self) -> float:
+        """For how many seconds we have not been let in, as far as is known."""
+        return self._since(self._refused_since)
 
     @property
     def down_for(self) -> float:
         """For how many seconds no broker has been there, as far as is known."""
-        with self._lock:
-            return 0.0 if self._down_since is None else time.monotonic() - self._down_since
+        return self._since(self._down_since)
+
+    def _since(self, when: float | None) -> float:
+        return 0.0 if when is None else time.monotonic() - when
 
     @property
     def login(self) -> str | None:

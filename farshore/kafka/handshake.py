@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from farshore import __version__
 from farshore.config.security import Connection
 from farshore.kafka.releases import Release, release_of
-from farshore.kafka.tls import ssl_context
+from farshore.kafka.sslcontext import ssl_context
 
 _API_VERSIONS, _VERSION, _CORRELATION = 18, 3, 1
 _ANSWER_LIMIT = 1 << 20

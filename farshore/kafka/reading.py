@@ -1,68 +1,128 @@
-"""Reading a small internal topic from its beginning to its end."""
+"""Reading a small internal topic whole, from its beginning to its end.
+
+Without a group: librdkafka's consumer insists on one and asks for its coordinator, whereupon the brokers of a new
+cluster make `__consumer_offsets`. Who only looks shall leave no traces.
+"""
 
 from __future__ import annotations
 
-import time
-from collections.abc import Iterator
-from typing import Any
-
-from confluent_kafka import Consumer
-from confluent_kafka import KafkaException as ClientException
-from confluent_kafka import TopicPartition as ClientPartition
+import asyncio
 
 from farshore.config.security import Connection
-from farshore.errors import Unreachable
-from farshore.kafka.clients import librdkafka_config
-from farshore.kafka.cluster import quiet
+from farshore.errors import KafkaError, MalformedBatch, PermissionDenied, RequestRefused, Unreachable, WireError
 from farshore.kafka.facts import Record
-from farshore.kafka.failures import Complaints, translated
+from farshore.kafka.raw import At, Fetched, FetchPartition, IsolationLevel, RawCluster
+from farshore.kafka.raw_errors import Category, error_info
+from farshore.model import TopicPartition
+from farshore.wire.batch import Batch, Scan
+from farshore.wire.copy_rules import CommittedOnly
+from farshore.wire.records import records_of
 
-_AT_ONCE = 1000
-_LISTEN_EVERY_SECONDS = 0.1
+_FETCH_BYTES = 4 << 20
+_PAUSE_SECONDS = 0.2
+_COMMITTED = IsolationLevel.READ_COMMITTED
 
 
 def read_committed(
-    connection: Connection, *, cluster: str, topic: str, partitions: int, group: str, patience: float
-) -> Iterator[Record]:
-    """Every committed record of `topic`, partition by partition in order, up to its end at the time of reading.
+    connection: Connection, *, cluster: str, topic: str, partitions: int, request_timeout: float
+) -> list[Record]:
+    """Every committed record of `topic` up to its end at the time of the call, in order within each partition.
 
-    Joins no group and commits nothing; `group` is only a name that the client library insists on, and asks the
-    coordinator for: give one that the principal may DESCRIBE. Raises a KafkaError where the topic may not be read,
-    and Unreachable when nothing has come for `patience` seconds.
+    Raises a KafkaError where it may not be read, and Unreachable when nothing has come for `request_timeout` seconds.
     """
-    complaints = Complaints()
-    config: dict[str, Any] = {
-        **librdkafka_config(connection),
-        "group.id": group,
-        "client.id": "farshore",
-        "isolation.level": "read_committed",
-        "allow.auto.create.topics": False,
-        "auto.offset.reset": "earliest",
-        "enable.auto.commit": False,
-        "enable.partition.eof": True,
-        "error_cb": complaints.hear,
-    }
-    consumer = Consumer(config, logger=quiet)
+    wanted = [TopicPartition(topic, number) for number in range(partitions)]
     try:
-        consumer.assign([ClientPartition(topic, number, 0) for number in range(partitions)])
-        unfinished = set(range(partitions))
-        give_up = time.monotonic() + patience
-        while unfinished:
-            for message in consumer.consume(_AT_ONCE, _LISTEN_EVERY_SECONDS):
-                error, number = message.error(), message.partition()
-                if error is None:
-                    give_up = time.monotonic() + patience
-                    key, value, offset = message.key(), message.value(), message.offset()
-                    if number is not None and offset is not None:
-                        yield Record(number, offset, key, value)
-                elif error.name() == "_PARTITION_EOF":
-                    unfinished.discard(-1 if number is None else number)
-                elif error.name() != "GROUP_AUTHORIZATION_FAILED":  # of the coordinator, which nobody needs
-                    raise translated(error, cluster, f"read {topic}", complaints)
-            if unfinished and time.monotonic() > give_up:
-                why = complaints.login or complaints.transport or "no answer in time"
-                raise Unreachable(f"{cluster}: read {topic}: {why}", cluster=cluster)
-    except ClientException as error:
-        raise translated(error, cluster, f"read {topic}", complaints) from None
-    finally:
-        consumer.close()
+        return asyncio.run(_read(connection, cluster, wanted, request_timeout))
+    except WireError as error:
+        said = f"{cluster}: read {topic}: {error}"
+        raise RequestRefused(said, cluster=cluster, code="CORRUPT_MESSAGE", retriable=False) from error
+
+
+async def _read(connection: Connection, alias: str, partitions: list[TopicPartition], patience: float) -> list[Record]:
+    async with RawCluster(connection, alias=alias, client_id="farshore", request_timeout=patience) as cluster:
+        starts = await cluster.list_offsets(partitions, At.EARLIEST)
+        ends = await cluster.list_offsets(partitions, At.LATEST, isolation_level=_COMMITTED)
+        for each in (*starts.values(), *ends.values()):
+            if each.error:
+                raise _refusal(alias, each.topic, each.error)
+        unread = {at: starts[at].offset for at in partitions if starts[at].offset < ends[at].offset}
+        records: list[Record] = []
+        loop = asyncio.get_running_loop()
+        give_up_at = loop.time() + patience
+        while unread:
+            before = dict(unread)
+            for fetched in await _fetch(cluster, unread):
+                at = TopicPartition(fetched.topic, fetched.partition)
+                records += take_records(alias, fetched, unread)
+                if unread[at] >= ends[at].offset:
+                    del unread[at]
+            if unread != before:
+                give_up_at = loop.time() + patience
+            elif loop.time() > give_up_at:
+                raise Unreachable(f"{alias}: read {partitions[0].topic}: no answer in time", cluster=alias)
+            else:
+                await asyncio.sleep(_PAUSE_SECONDS)
+        return records
+
+
+async def _fetch(cluster: RawCluster, unread: dict[TopicPartition, int]) -> list[Fetched]:
+    """The next batches of all partitions, from all leaders at once."""
+    metadata = await cluster.metadata(sorted({each.topic for each in unread}))
+    by_leader: dict[int, list[FetchPartition]] = {}
+    for at, offset in unread.items():
+        leader = metadata.leader_of(at)
+        if leader is not None:
+            by_leader.setdefault(leader, []).append(FetchPartition(at.topic, at.partition, offset, _FETCH_BYTES))
+    answers = await asyncio.gather(
+        *(cluster.fetch(leader, some, max_wait=0, isolation_level=_COMMITTED) for leader, some in by_leader.items())
+    )
+    return [each for answer in answers for each in answer]
+
+
+def take_records(alias: str, fetched: Fetched, unread: dict[TopicPartition, int]) -> list[Record]:
+    """The committed records of an answer; where to read on is noted in `unread`."""
+    if fetched.error:
+        refusal = _refusal(alias, fetched.topic, fetched.error)
+        if refusal.retriable:
+            return []
+        raise refusal
+    at = TopicPartition(fetched.topic, fetched.partition)
+    committed = CommittedOnly(fetched.aborted_transactions)
+    records = []
+    for batch in Scan(fetched.records):
+        if not isinstance(batch, Batch) or committed.keeps(batch):
+            for offset, _, body in records_of(batch, from_offset=unread[at]):
+                records.append(Record(fetched.partition, offset, *_key_and_value(body)))
+        unread[at] = max(unread[at], batch.next_offset)
+    # What has been read comes last in the next request: only its first partition may exceed the limits.
+    unread[at] = unread.pop(at)
+    return records
+
+
+def _key_and_value(body: bytes) -> tuple[bytes | None, bytes | None]:
+    key, at = _nullable(body, 0)
+    value, _ = _nullable(body, at)
+    return key, value
+
+
+def _nullable(body: bytes, at: int) -> tuple[bytes | None, int]:
+    """Bytes with their length before them, a zigzag varint; -1 stands for null."""
+    bits = shift = 0
+    while True:
+        if at >= len(body):
+            raise MalformedBatch("a record is cut off")
+        byte = body[at]
+        at += 1
+        bits |= (byte & 0x7F) << shift
+        shift += 7
+        if byte < 0x80:
+            break
+    length = bits >> 1 ^ -(bits & 1)
+    return (None, at) if length < 0 else (body[at : at + length], at + length)
+
+
+def _refusal(alias: str, topic: str, code: int) -> KafkaError:
+    info = error_info(code)
+    if info.category is Category.PERMISSION:
+        return PermissionDenied(f"{alias}: read {topic}: not allowed ({info.name})", cluster=alias)
+    return RequestRefused(f"{alias}: read {topic}: {info}", cluster=alias, code=info.name, retriable=info.retriable)

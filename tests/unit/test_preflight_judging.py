@@ -194,10 +194,19 @@ def new_topic(name: str, factor: int, refusal: Exception | None = None) -> Creat
 
 
 def test_more_copies_than_brokers_are_a_problem_said_once_for_all_topics(flow: FlowMaker) -> None:
-    known = replace(facts(flow(), target=cluster("B", brokers=1)), creations=(new_topic("A.x", 3), new_topic("A.y", 3)))
+    denied = PermissionDenied("no", cluster="B")
+    known = replace(
+        facts(flow(), target=cluster("B", brokers=1)),
+        creations=(new_topic("A.x", 3, denied), new_topic("A.y", 3, denied)),
+    )
     assert said(judge_creation(known)) == [
         ("problem", "replication.factor is 3, but B has 1 broker: A.x and A.y cannot be created")
     ]
+
+
+def test_copies_that_the_controller_accepts_are_fine_though_a_broker_is_down(flow: FlowMaker) -> None:
+    known = replace(facts(flow(), target=cluster("B", brokers=2)), creations=(new_topic("A.x", 3),))
+    assert not list(judge_creation(known))
 
 
 def test_what_the_brokers_would_refuse_to_create_is_a_problem_in_their_words(flow: FlowMaker) -> None:
@@ -249,7 +258,7 @@ def test_group_offset_sync_needs_to_read_groups_and_remote_topics_on_the_target(
 def test_a_target_before_3_0_wants_idempotent_writes_to_be_allowed(flow: FlowMaker) -> None:
     target = cluster("B", operations=EVERYTHING - {Operation.IDEMPOTENT_WRITE})
     old = replace(target, greetings=(Greeting("b:9092", release_of(None, {1: 12})),))
-    known = replace(facts(flow(), target=old), creations=())
+    known = replace(facts(flow(), target=old), target_groups={"A-mm2": EVERYTHING})
     assert said(judge_permissions(known)) == [
         ("problem", "IDEMPOTENT_WRITE on the cluster B is not allowed: needed for copying records")
     ]
@@ -258,7 +267,7 @@ def test_a_target_before_3_0_wants_idempotent_writes_to_be_allowed(flow: FlowMak
 def test_transactional_ids_of_a_guarded_target_are_said_to_be_unchecked(flow: FlowMaker) -> None:
     settings = flow("B.exactly.once.source.support = enabled", "A.consumer.isolation.level = read_committed")
     known = facts(settings, target=cluster("B", operations=EVERYTHING - {Operation.CLUSTER_ACTION}))
-    [note] = judge_permissions(known)
+    [note] = judge_permissions(replace(known, target_groups={"A-mm2": EVERYTHING}))
     assert note.level is Level.NOTE
     assert note.advice.endswith("--resource-pattern-type prefixed --transactional-id A-mm2-MirrorSourceConnector-")
 
@@ -351,6 +360,11 @@ def test_records_lost_to_retention_are_counted(flow: FlowMaker) -> None:
     report = judge((known.source, known.target), (known,))
     assert report.data()["flows"][0]["to_copy"] == 5
     assert report.data()["flows"][0]["lost"] == 3
+
+
+def test_partitions_without_a_leader_are_told(flow: FlowMaker) -> None:
+    known = replace(facts(flow()), selected={"orders": 2})
+    assert said(judge_positions(known)) == [("warning", "1 partition of A cannot be read at the moment: orders-1")]
 
 
 def test_reset_to_latest_copies_nothing_of_what_is_there(flow: FlowMaker) -> None:

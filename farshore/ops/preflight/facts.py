@@ -56,7 +56,7 @@ class ClusterFacts:
 
     @property
     def has_groups(self) -> bool:
-        """Whether there surely has been a group: asking about groups makes nothing that was not there."""
+        """Whether there is a group, or has surely been one."""
         return bool(self.groups) or "__consumer_offsets" in (self.topics or ())
 
     @property
@@ -99,6 +99,10 @@ class PositionsFound:
     ours: Mapping[TopicPartition, int]
     others: Mapping[str, int] = field(default_factory=dict)
     malformed: int = 0
+
+    @property
+    def any(self) -> bool:
+        return bool(self.ours or self.others)
 
 
 Described = Mapping[str, TopicDescription | KafkaError]

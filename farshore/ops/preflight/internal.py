@@ -34,7 +34,7 @@ class InternalTopic:
 def internal_topics(settings: FlowSettings) -> Iterator[InternalTopic]:
     source_alias, target_alias = settings.flow.source, settings.flow.target
     source, checkpoint, heartbeat = settings.source, settings.checkpoint, settings.heartbeat
-    if heartbeat is not None:
+    if heartbeat is not None and heartbeat.emit_heartbeats_enabled:
         yield InternalTopic(
             target_alias, HEARTBEATS, "heartbeats", 1, heartbeat.heartbeats_topic_replication_factor,
             "heartbeats.topic.replication.factor", _WRITE,

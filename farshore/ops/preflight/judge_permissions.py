@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from farshore.config.security import Connection, Plain, Scram
+from farshore.errors import KafkaError, PermissionDenied
 from farshore.kafka.facts import Operation
 from farshore.ops.preflight.facts import ClusterFacts, FlowFacts
 from farshore.ops.preflight.needs import Feature, Missing, Resource, missing
@@ -46,11 +47,12 @@ def _unchecked(facts: FlowFacts) -> Iterator[Verdict]:
             f"WRITE and ALTER on topics that do not exist yet cannot be checked on {target.alias}: {listed(fresh)}",
             names=tuple(fresh),
         )  # fmt: skip
-    if not target.has_groups or (facts.worker_group is not None and facts.worker_group.protocol_type == "connect"):
+    answer = facts.target_groups.get(settings.worker.group_id)
+    if answer is None or (isinstance(answer, KafkaError) and not isinstance(answer, PermissionDenied)):
+        why = "there is no sign of any group" if answer is None else "the brokers do not tell of Connect's groups"
         yield Verdict(
             Level.NOTE, facts.name, CHECK,
-            f"READ on group {settings.worker.group_id} cannot be checked on {target.alias}: "
-            + ("there has never been a group" if not target.has_groups else "it is MirrorMaker 2's"),
+            f"READ on group {settings.worker.group_id} cannot be checked on {target.alias}: {why}",
         )  # fmt: skip
     if settings.worker.exactly_once_source_support.lower() == "enabled":
         prefix = f"{settings.worker.group_id}-{settings.source.name}-"

@@ -44,12 +44,8 @@ def judge_positions(facts: FlowFacts) -> Iterator[Verdict]:
     found, topic = facts.positions, facts.settings.positions_topic
     if found is None:
         if facts.complete and facts.settings.source is not None:
-            there = topic in (facts.target.topics or ())
-            yield Verdict(
-                Level.NOTE, facts.name, "positions",
-                f"{topic} was not read: {facts.target.alias} seems to have no __consumer_offsets yet, and reading "
-                "would make it" if there else f"{topic} was not read: if it exists, we may not see it",
-            )  # fmt: skip
+            message = f"{topic} was not read: if it exists, we may not see it"
+            yield Verdict(Level.NOTE, facts.name, "positions", message)
         return
     if found.others and not found.ours:
         mine = f"{facts.settings.source.name} ({facts.source.alias})" if facts.settings.source else ""
@@ -66,6 +62,7 @@ def judge_positions(facts: FlowFacts) -> Iterator[Verdict]:
             f"{topic} holds {counted(found.malformed, 'record')} that cannot be read as positions; they are ignored",
         )  # fmt: skip
     known = starts(facts) or ()
+    yield from _judge_unknown_offsets(facts)
     beyond = [each for each in known if each.beyond]
     if beyond:
         names = tuple(str(each.partition) for each in beyond)
@@ -86,6 +83,20 @@ def judge_positions(facts: FlowFacts) -> Iterator[Verdict]:
             "they are lost for the target; raise retention.ms on the source before more are", names,
         )  # fmt: skip
     yield from _judge_copies_without_position(facts, known)
+
+
+def _judge_unknown_offsets(facts: FlowFacts) -> Iterator[Verdict]:
+    if facts.source_spans is None:
+        return
+    every = (TopicPartition(topic, n) for topic, size in (facts.selected or {}).items() for n in range(size))
+    unknown = tuple(str(each) for each in every if each not in facts.source_spans)
+    if unknown:
+        yield Verdict(
+            Level.WARNING, facts.name, "positions",
+            f"{counted(len(unknown), 'partition')} of {facts.source.alias} cannot be read at the moment: "
+            f"{listed(unknown)}",
+            "they have no leader, or its broker does not answer; they will be copied when they come back", unknown,
+        )  # fmt: skip
 
 
 def _judge_copies_without_position(facts: FlowFacts, known: tuple[Start, ...]) -> Iterator[Verdict]:

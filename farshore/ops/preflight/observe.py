@@ -37,6 +37,10 @@ def observe(settings: FlowSettings, source: Look, target: Look) -> FlowFacts:
         *(creation for look in (source, target) for creation in _creations(look, _new_internal(look, internal))),
     )
     groups = _groups(settings, source)
+    worker_group = target.attempt("see the worker group", lambda: target.cluster.membership(settings.worker.group_id))
+    positions = _positions(settings, target, creations)
+    # Asking about a group makes the brokers of a new cluster create `__consumer_offsets`: not without a sign of one.
+    groups_exist = target.facts.has_groups or worker_group is not None or (positions is not None and positions.any)
     return FlowFacts(
         settings=settings,
         source=source.facts,
@@ -50,11 +54,9 @@ def observe(settings: FlowSettings, source: Look, target: Look) -> FlowFacts:
         remote_spans=target.spans(remote.values()),
         creations=creations,
         groups=groups,
-        worker_group=target.attempt(
-            "describe the worker group", lambda: target.cluster.membership(settings.worker.group_id)
-        ),
-        target_groups=_target_groups(settings, target, groups),
-        positions=_positions(settings, target, creations),
+        worker_group=worker_group,
+        target_groups=_target_groups(settings, target, groups) if groups_exist else {},
+        positions=positions,
         troubles=source.take_troubles() + target.take_troubles(),
     )
 
@@ -148,8 +150,6 @@ def _target_groups(
     settings: FlowSettings, target: Look, groups: Groups | None
 ) -> Mapping[str, Operations | KafkaError]:
     """What we may do on the groups we write on the target: the worker's own, and those whose offsets are synced."""
-    if not target.facts.has_groups:
-        return {}
     wanted = {settings.worker.group_id} if settings.source is not None else set()
     if settings.checkpoint is not None and settings.checkpoint.sync_group_offsets_enabled:
         wanted |= {group for group, topics in (groups or {}).items() if not isinstance(topics, KafkaError)}
@@ -157,18 +157,13 @@ def _target_groups(
 
 
 def _positions(settings: FlowSettings, target: Look, creations: tuple[Creation, ...]) -> PositionsFound | None:
-    """None if the positions topic could not be read, or not even be seen; without the topic there are none.
-
-    It is not read where no group has ever been: the client library would have the brokers make `__consumer_offsets`.
-    """
+    """None if the positions topic could not be read, or not even be seen; without the topic there are none."""
     copying, topics, name = settings.source, target.facts.topics, settings.positions_topic
     if copying is None or topics is None:
         return None
     if name not in topics:
         refused = any(each.topic.name == name and each.refusal is not None for each in creations)
         return None if refused and target.facts.guarded else PositionsFound({})
-    if not target.facts.has_groups:
-        return None
     return target.attempt(f"read {name}", lambda: _read_positions(settings, target, topics[name]))
 
 
@@ -180,8 +175,7 @@ def _read_positions(settings: FlowSettings, target: Look, partitions: int) -> Po
         cluster=target.alias,
         topic=settings.positions_topic,
         partitions=partitions,
-        group=settings.worker.group_id,
-        patience=target.cluster.timeout,
+        request_timeout=target.cluster.timeout,
     )
     for record in records:
         try:
