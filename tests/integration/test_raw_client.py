@@ -62,7 +62,7 @@ def delete(cluster: Cluster, topic: str) -> None:
 def write(cluster: Cluster, topic: str, values: list[bytes], partition: int = 0, codec: Codec = Codec.NONE) -> None:
     """Records with key, header and timestamp 1000, 1001, …, in one batch if they fit."""
     producer = Producer(
-        {"bootstrap.servers": cluster.bootstrap_servers, "linger.ms": 200, "compression.type": codec.name.lower()}
+        {"bootstrap.servers": cluster.bootstrap_servers, "linger.ms": 5000, "compression.type": codec.name.lower()}
     )
     for number, value in enumerate(values):
         producer.produce(topic, value, b"key", partition, timestamp=1000 + number, headers=[("h", value[:4])])
@@ -365,7 +365,7 @@ async def test_refusals_of_appends_are_told_apart(target_cluster: Cluster, topic
 async def test_a_record_that_the_topic_forbids_is_named(target_cluster: Cluster, topic: str) -> None:
     create(target_cluster, topic, cleanup_policy="compact")
     create(target_cluster, f"{topic}-sample")
-    producer = Producer({"bootstrap.servers": target_cluster.bootstrap_servers, "linger.ms": 200})
+    producer = Producer({"bootstrap.servers": target_cluster.bootstrap_servers, "linger.ms": 5000})
     for key in (b"key", None, b"key"):
         producer.produce(f"{topic}-sample", b"value", key)
     assert producer.flush(20) == 0
