@@ -1,0 +1,185 @@
+"""The internal topics of a flow: MirrorMaker 2's own, as it would make them, and Farshore's two.
+
+| topic              | on          | partitions                  | cleanup | replication factor                    |
+|--------------------|-------------|-----------------------------|---------|---------------------------------------|
+| offset syncs       | as it says  | 1                           | compact | offset-syncs.topic.replication.factor |
+| checkpoints        | the target  | 1                           | compact | checkpoints.topic.replication.factor  |
+| heartbeats         | the target  | 1                           | compact | heartbeats.topic.replication.factor   |
+| positions          | the target  | offset.storage.partitions   | compact | offset.storage.replication.factor     |
+| board              | the target  | 1                           | compact | offset.storage.replication.factor     |
+| ledger             | the target  | 1                           | delete  | offset.storage.replication.factor     |
+
+Those that exist are left as they are, and looked at: what is compacted away, or deleted, is not there to resume from.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+
+from farshore.config.settings import FlowSettings
+from farshore.control.topic_configs import ALREADY_THERE, why_refused
+from farshore.errors import KafkaError, RequestRefused
+from farshore.kafka.changes import Outcomes, create_topics
+from farshore.kafka.cluster import Cluster
+from farshore.kafka.facts import NewTopic
+from farshore.naming import HEARTBEATS, board_topic, ledger_topic
+
+_SEEN_WITHIN_SECONDS = 5.0
+
+_COMPACT = {"cleanup.policy": "compact"}
+_HOUR_MS = 3_600_000
+_MEGABYTE = 1024 * 1024
+
+# A start reads these topics to their end, and only closed segments are compacted.
+_POSITIONS_TUNING = {
+    "segment.bytes": str(64 * _MEGABYTE), "segment.ms": str(_HOUR_MS), "min.cleanable.dirty.ratio": "0.1"
+}  # fmt: skip
+_BOARD_TUNING = {
+    "segment.bytes": str(16 * _MEGABYTE), "segment.ms": str(_HOUR_MS // 6), "min.cleanable.dirty.ratio": "0.1"
+}  # fmt: skip
+
+# A group may come back after any time and still wants to know where its offset went, so no run is too old. Whoever
+# knows better sets a retention on the topic, which then stays.
+_KEPT = {"cleanup.policy": "delete", "retention.ms": "-1", "retention.bytes": "-1"}
+
+
+@dataclass(frozen=True, slots=True)
+class InternalTopic:
+    """A topic as the flow wants it. `factor_key` is the setting that says the replication factor.
+
+    `tuning` is done without where the brokers do not let us have it; `configs` are not.
+    """
+
+    cluster: str
+    name: str
+    purpose: str
+    partitions: int
+    replication_factor: int
+    factor_key: str
+    configs: Mapping[str, str] = field(default_factory=lambda: _COMPACT)
+    tuning: Mapping[str, str] = field(default_factory=dict)
+
+    def as_new(self) -> NewTopic:
+        return NewTopic(self.name, self.partitions, self.replication_factor, {**self.configs, **self.tuning})
+
+
+@dataclass(frozen=True, slots=True)
+class InternalTopicProblem:
+    """A topic that is not as it should be. If `missing` it is not there at all, else it works, but may lose records."""
+
+    topic: InternalTopic
+    reason: str
+    missing: bool
+
+
+@dataclass(frozen=True, slots=True)
+class InternalTopics:
+    """What a pass found and did. `partitions` are the real partition counts of the topics that are there, by name."""
+
+    partitions: Mapping[str, int] = field(default_factory=dict)
+    created: tuple[InternalTopic, ...] = ()
+    problems: tuple[InternalTopicProblem, ...] = ()
+
+
+def internal_topics(flow: FlowSettings) -> Iterator[InternalTopic]:
+    """Every internal topic of a flow. No two have the same name, even across clusters."""
+    source_alias, target_alias = flow.flow.source, flow.flow.target
+    source, checkpoint, heartbeat, worker = flow.source, flow.checkpoint, flow.heartbeat, flow.worker
+    if heartbeat is not None:
+        yield InternalTopic(
+            target_alias, HEARTBEATS, "heartbeats", 1, heartbeat.heartbeats_topic_replication_factor,
+            "heartbeats.topic.replication.factor",
+        )  # fmt: skip
+    if checkpoint is not None:
+        yield InternalTopic(
+            target_alias, checkpoint.checkpoints_topic, "checkpoints", 1,
+            checkpoint.checkpoints_topic_replication_factor, "checkpoints.topic.replication.factor",
+        )  # fmt: skip
+    if source is None:
+        return
+    if source.emit_offset_syncs_enabled:
+        yield InternalTopic(
+            source_alias if source.offset_syncs_topic_location == "source" else target_alias,
+            source.offset_syncs_topic, "offset syncs", 1, source.offset_syncs_topic_replication_factor,
+            "offset-syncs.topic.replication.factor",
+        )  # fmt: skip
+    of_farshore = InternalTopic(
+        target_alias, "", "", 1, worker.offset_storage_replication_factor, "offset.storage.replication.factor"
+    )
+    yield replace(
+        of_farshore, name=flow.positions_topic, purpose="positions", partitions=worker.offset_storage_partitions,
+        tuning=_POSITIONS_TUNING,
+    )  # fmt: skip
+    yield replace(of_farshore, name=board_topic(source_alias), purpose="the plan", tuning=_BOARD_TUNING)
+    yield replace(of_farshore, name=ledger_topic(source_alias), purpose="exact translation", configs=_KEPT)
+
+
+def ensure_internal_topics(flow: FlowSettings, source: Cluster, target: Cluster) -> InternalTopics:
+    """Make those that are missing, and check the others."""
+    partitions: dict[str, int] = {}
+    created: list[InternalTopic] = []
+    problems: list[InternalTopicProblem] = []
+    for cluster in (source, target):
+        wanted = {each.name: each for each in internal_topics(flow) if each.cluster == cluster.alias}
+        if not wanted:
+            continue
+        there = cluster.topics()
+        outcomes = _create(cluster, [each for each in wanted.values() if each.name not in there])
+        there |= _made_by_others(cluster, [name for name, error in outcomes.items() if _exists(error)])
+        for name, error in outcomes.items():
+            topic = wanted[name]
+            if error is None:
+                created.append(topic)
+                partitions[name] = topic.partitions
+            elif name not in there:
+                problems.append(InternalTopicProblem(topic, _why(error, topic, cluster), missing=True))
+        found = {name: there[name] for name in wanted if name in there and name not in partitions}
+        partitions |= found
+        problems += _at_risk(cluster, [wanted[name] for name in found])
+    return InternalTopics(partitions, tuple(created), tuple(problems))
+
+
+def _create(cluster: Cluster, topics: list[InternalTopic]) -> Outcomes:
+    outcomes = create_topics(cluster, [each.as_new() for each in topics])
+    # Some providers let nobody tune segments: better a slow start than none.
+    plain = [replace(each, tuning={}) for each in topics if each.tuning and _refuses_settings(outcomes[each.name])]
+    return outcomes | create_topics(cluster, [each.as_new() for each in plain])
+
+
+def _made_by_others(cluster: Cluster, names: list[str]) -> dict[str, int]:
+    """Topics that were made between our looking and our doing, once the brokers let us see them."""
+    there: dict[str, int] = {}
+    give_up = time.monotonic() + _SEEN_WITHIN_SECONDS
+    while not there.keys() >= set(names) and time.monotonic() < give_up:
+        there = cluster.topics()
+        time.sleep(0.1)
+    return there
+
+
+def _at_risk(cluster: Cluster, topics: list[InternalTopic]) -> Iterator[InternalTopicProblem]:
+    """Existing topics with a cleanup policy that takes away what is still needed, as far as we may see it."""
+    answers = cluster.topic_configs([each.name for each in topics])
+    for topic in topics:
+        configs = answers[topic.name]
+        entry = None if isinstance(configs, KafkaError) else configs.get("cleanup.policy")
+        policy, wanted = None if entry is None else entry.value, topic.configs["cleanup.policy"]
+        if policy is not None and policy != wanted:
+            reason = (
+                f"{topic.name} on {topic.cluster} has cleanup.policy={policy}, not {wanted}: records that are still "
+                f"needed ({topic.purpose}) go away; set it to {wanted} on the topic"
+            )
+            yield InternalTopicProblem(topic, reason, missing=False)
+
+
+def _why(error: KafkaError, topic: InternalTopic, cluster: Cluster) -> str:
+    return f"{topic.name} ({topic.purpose}): {why_refused(error, topic.as_new(), topic.factor_key, cluster)}"
+
+
+def _exists(error: KafkaError | None) -> bool:
+    return isinstance(error, RequestRefused) and error.code == ALREADY_THERE
+
+
+def _refuses_settings(error: KafkaError | None) -> bool:
+    return isinstance(error, RequestRefused) and error.code in ("INVALID_CONFIG", "POLICY_VIOLATION")
