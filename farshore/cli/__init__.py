@@ -8,7 +8,7 @@ import sys
 import typer
 
 from farshore import __version__
-from farshore.cli import check, local
+from farshore.cli import check, local, run
 from farshore.errors import FarshoreError
 
 app = typer.Typer(
@@ -21,6 +21,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 app.command(name="check")(check.check)
+app.command(name="run")(run.run)
 app.add_typer(local.app, name="local")
 
 

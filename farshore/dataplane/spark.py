@@ -1,0 +1,117 @@
+"""Spark: the session, and slots as long-lived jobs in it. With the verification the only place that knows Spark."""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from farshore.dataplane.task import Order, Outcome, copy_slot
+from farshore.errors import ConfigError
+
+_log = logging.getLogger(__name__)
+
+_FIRST_PAUSE_SECONDS = 0.5
+_LONGEST_PAUSE_SECONDS = 30.0
+
+_NEEDED = {
+    "spark.python.worker.reuse": "true",
+    "spark.speculation": "false",
+    "spark.dynamicAllocation.enabled": "false",
+    "spark.scheduler.mode": "FAIR",
+}
+"""A second attempt of a slot beside the first, or executors that come and go, would copy twice."""
+
+
+def open_session(master: str | None, slots: int, *, ui: bool = False) -> Any:
+    """The Spark session for all flows. On this machine with a thread for every slot: they mostly wait."""
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    if master is None:
+        os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    from pyspark.sql import SparkSession
+
+    builder = SparkSession.builder.appName("farshore").master(master or f"local[{slots + 2},4]")
+    for key, value in {
+        **_NEEDED,
+        "spark.ui.enabled": str(ui).lower(),
+        "spark.ui.showConsoleProgress": "false",
+        "spark.api.mode": "classic",
+    }.items():
+        builder = builder.config(key, value)
+    session = builder.getOrCreate()
+    session.sparkContext.setLogLevel("ERROR")
+    for key in ("spark.speculation", "spark.dynamicAllocation.enabled"):
+        if session.conf.get(key, "false") == "true":
+            session.stop()
+            raise ConfigError([f"{key} is on in this Spark, which would copy records twice: switch it off"])
+    return session
+
+
+class SlotJob:
+    """One slot, held by a thread of the driver: submitted to Spark, and again, with back-off, when it ends early."""
+
+    def __init__(self, session: Any, order: Order, on_end: Callable[[Outcome], None]) -> None:
+        self._context = session.sparkContext
+        self._order = order
+        self._on_end = on_end
+        self._ending = threading.Event()
+        self.failure: str | None = None
+        from pyspark import InheritableThread
+
+        self._thread = InheritableThread(target=self._hold, daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def do_not_restart(self) -> None:
+        """The slot is about to be asked to stop, and may end."""
+        self._ending.set()
+
+    def join(self, seconds: float) -> bool:
+        """Whether the slot has ended, within that time."""
+        self._thread.join(seconds)
+        return not self._thread.is_alive()
+
+    def cancel(self) -> None:
+        self._ending.set()
+        self._context.cancelJobGroup(self._name)
+
+    @property
+    def _name(self) -> str:
+        return f"{self._order.flow} slot {self._order.slot}"
+
+    def _hold(self) -> None:
+        topics = sorted({copied.partition.topic for copied in self._order.copied})
+        shown = ", ".join(topics[:3]) + (", …" if len(topics) > 3 else "")
+        self._context.setJobGroup(self._name, f"{self._name}: {len(self._order.copied)} partitions of {shown}", True)
+        pause = _FIRST_PAUSE_SECONDS
+        while True:
+            began = time.monotonic()
+            outcome = self._run_once()
+            if outcome.error is None or self._ending.is_set():
+                self._on_end(outcome)
+                return
+            if outcome.error != self.failure:
+                _log.warning("%s ended and is started again: %s", self._name, outcome.error)
+            self.failure = outcome.error
+            pause = _FIRST_PAUSE_SECONDS if time.monotonic() - began > 60 else min(pause * 2, _LONGEST_PAUSE_SECONDS)
+            if self._ending.wait(pause):
+                self._on_end(outcome)
+                return
+
+    def _run_once(self) -> Outcome:
+        order = self._order
+
+        def copy(_: Iterator[int]) -> Iterator[Outcome]:
+            yield copy_slot(order)
+
+        try:
+            (outcome,) = self._context.parallelize([0], 1).mapPartitions(copy).collect()
+        except Exception as error:  # Spark's, whatever died under it
+            return Outcome(order.slot, 0, f"its Spark task failed: {str(error).strip().splitlines()[0][:300]}")
+        assert isinstance(outcome, Outcome)
+        return outcome

@@ -1,0 +1,284 @@
+"""The composition root: settings to running flows. One Spark session serves them all.
+
+Each flow has a thread in the driver: it makes sure of the topics, waits for the lock, shares the partitions out among
+slots, looks for new topics on `refresh.topics.interval.seconds`, and stops in order. One flow's failure is that flow's.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from farshore.config.settings import FlowSettings, Settings, SourceSettings
+from farshore.control.internal_topics import ensure_internal_topics
+from farshore.control.topics import RemoteTopic, TopicSync, sync_topics
+from farshore.dataplane import board
+from farshore.dataplane.generation import BoardWatch, Generation, last_lease
+from farshore.dataplane.partition import Target
+from farshore.dataplane.plan import Share, plan_slots
+from farshore.dataplane.slot import Limits
+from farshore.dataplane.spark import open_session
+from farshore.dataplane.task import Copied, Order
+from farshore.errors import FarshoreError, RequestRefused
+from farshore.kafka.cluster import Cluster
+from farshore.kafka.lock import FlowLock
+from farshore.kafka.raw import At, IsolationLevel
+from farshore.model import TopicPartition
+from farshore.naming import board_topic
+from farshore.wire.batch import Codec
+
+_log = logging.getLogger(__name__)
+
+_RETRY_SECONDS = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class FlowStatus:
+    """How a flow stands, for one line on a terminal."""
+
+    flow: str
+    state: str
+    slots: int
+    records: int
+    bytes: int
+    lag: int
+    troubles: tuple[tuple[str, str], ...]
+
+
+class Service:
+    """All flows of a configuration. `start`, look at `status`, `stop`; or `run_once`."""
+
+    def __init__(self, settings: Settings, *, master: str | None = None, once: bool = False) -> None:
+        self._copying = [flow for flow in settings.flows if flow.source is not None and not flow.source.paused]
+        self._master = master
+        self._once = once
+        self._session: Any = None
+        self._runners: list[_FlowRunner] = []
+
+    def start(self) -> None:
+        slots = sum(flow.source.tasks_max for flow in self._copying if flow.source is not None)
+        self._session = open_session(self._master, slots)
+        self._runners = [_FlowRunner(flow, self._session, self._once) for flow in self._copying]
+        for runner in self._runners:
+            runner.thread.start()
+
+    @property
+    def done(self) -> bool:
+        """Every flow has ended by itself."""
+        return all(not runner.thread.is_alive() for runner in self._runners)
+
+    @property
+    def status(self) -> list[FlowStatus]:
+        return [runner.status for runner in self._runners]
+
+    def stop(self) -> None:
+        """In-flight batches acknowledged, positions and syncs written, locks left. Bounded in time."""
+        for runner in self._runners:
+            runner.stopping.set()
+        for runner in self._runners:
+            runner.thread.join(90)
+        if self._session is not None:
+            self._session.stop()
+
+
+class _FlowRunner:
+    """One flow, in a thread of the driver."""
+
+    def __init__(self, settings: FlowSettings, session: Any, once: bool) -> None:
+        assert settings.source is not None
+        self._settings = settings
+        self._source_settings: SourceSettings = settings.source
+        self._session = session
+        self._once = once
+        self._state = "starting"
+        self._generation: Generation | None = None
+        self._shares: list[Share] = []
+        self._number = 0
+        self._watch: BoardWatch | None = None
+        self._refused: dict[str, str] = {}
+        self._positions_partitions = 0
+        self.stopping = threading.Event()
+        self.thread = threading.Thread(target=self._run, name=str(settings.flow), daemon=True)
+
+    @property
+    def status(self) -> FlowStatus:
+        reports = (
+            [] if self._watch is None else [r for r in self._watch.reports.values() if r.generation == self._number]
+        )
+        troubles = (*self._refused.items(), *(trouble for report in reports for trouble in report.troubles))
+        return FlowStatus(
+            str(self._settings.flow),
+            self._state,
+            len(self._shares),
+            sum(report.records for report in reports),
+            sum(report.bytes for report in reports),
+            sum(report.lag for report in reports),
+            tuple(troubles),
+        )
+
+    def _run(self) -> None:
+        while not self.stopping.is_set():
+            try:
+                self._hold_and_copy()
+                return
+            except FarshoreError as error:
+                _log.warning("%s: %s", self._settings.flow, error)
+                self._state = f"waiting: {error}"
+                if self._once:
+                    return
+                self.stopping.wait(_RETRY_SECONDS)
+
+    def _hold_and_copy(self) -> None:
+        flow, worker = self._settings.flow, self._settings.worker
+        source = Cluster(flow.source, self._source_settings.source.admin)
+        target = Cluster(flow.target, self._source_settings.target.admin)
+        ensured = ensure_internal_topics(self._settings, source, target)
+        for problem in ensured.problems:
+            _log.warning("%s: %s (%s): %s", flow, problem.topic.name, problem.topic.purpose, problem.reason)
+        missing = [problem.reason for problem in ensured.problems if problem.missing]
+        if missing:
+            raise RequestRefused(missing[0], cluster=flow.target, code="INTERNAL_TOPIC_MISSING", retriable=True)
+        self._positions_partitions = ensured.partitions[self._settings.positions_topic]
+        lost = threading.Event()
+        lock = FlowLock(
+            worker.connection,
+            cluster=flow.target,
+            group=worker.group_id,
+            board_topic=board_topic(flow.source),
+            session_timeout=worker.session_timeout.total_seconds(),
+            on_lost=lost.set,
+        )
+        self._watch = BoardWatch(worker.connection, cluster=flow.target, board_topic=board_topic(flow.source))
+        lock.start()
+        self._watch.start()
+        try:
+            if self._wait_for(lock):
+                self._take_over()
+                self._keep_copying(source, target, lost)
+        finally:
+            self._end_generation()
+            lock.release()
+            self._watch.stop()
+        self._state = "stopped"
+
+    def _wait_for(self, lock: FlowLock) -> bool:
+        """Whether the lock is held; False if we are to stop first."""
+        told = None
+        while not self.stopping.is_set():
+            if lock.wait(0.5):
+                return True
+            reason = str(lock.refusal) if lock.refusal else "another Farshore holds the flow, or the group is forming"
+            self._state = f"standby: {reason}"
+            if lock.refusal and reason != told:
+                _log.warning("%s: %s", self._settings.flow, reason)
+                told = reason
+        return False
+
+    def _take_over(self) -> None:
+        """Slots of a driver that died may copy on until their lease has lapsed."""
+        flow = self._settings.flow
+        last = last_lease(self._settings.worker.connection, cluster=flow.target, board_topic=board_topic(flow.source))
+        self._number = last.generation if last else 0
+        if last is not None and not last.stop:
+            self._state = "waiting for the slots of an earlier driver to end"
+            self.stopping.wait(board.LEASE_LASTS_SECONDS + 1)
+
+    def _keep_copying(self, source: Cluster, target: Cluster, lost: threading.Event) -> None:
+        settings = self._source_settings
+        interval = settings.refresh_topics_interval.total_seconds()
+        refreshing = settings.refresh_topics_enabled and interval > 0
+        known: frozenset[str] = frozenset()
+        next_look = time.monotonic()
+        while not self.stopping.is_set() and not lost.is_set():
+            if time.monotonic() >= next_look:
+                synced = sync_topics(self._settings, source, target, known)
+                known = frozenset(partition.topic for partition in synced.partitions)
+                self._tell(synced)
+                self._replan(synced)
+                next_look = time.monotonic() + interval if refreshing else float("inf")
+            if self._once and (self._generation is None or self._generation.done):
+                return
+            self.stopping.wait(0.2)
+        if lost.is_set():
+            _log.warning("%s: the lock was lost, and copying stops until it is held again", self._settings.flow)
+
+    def _tell(self, synced: TopicSync) -> None:
+        for topic, partitions in {**synced.created, **synced.grown}.items():
+            _log.info("%s: %s has %d partitions now", self._settings.flow, topic, partitions)
+        refused = {failure.topic: failure.reason for failure in synced.failures}
+        for topic, reason in refused.items():
+            if self._refused.get(topic) != reason:
+                _log.warning("%s: %s is not copied: %s", self._settings.flow, topic, reason)
+        for topic in synced.vanished:
+            _log.warning("%s: %s is no more on the source; its remote topic stays", self._settings.flow, topic)
+        self._refused = refused
+
+    def _replan(self, synced: TopicSync) -> None:
+        """A new generation, if the partitions are others than before."""
+        shares = plan_slots(synced.partitions.keys(), self._source_settings.tasks_max, self._shares)
+        if shares == self._shares:
+            return
+        self._end_generation()
+        self._shares = shares
+        if not shares:
+            self._state = "nothing to copy"
+            return
+        self._number += 1
+        self._generation = Generation(self._session, [self._order(n, share, synced) for n, share in enumerate(shares)])
+        self._generation.start()
+        self._state = "copying"
+
+    def _end_generation(self) -> None:
+        if self._generation is not None:
+            self._state = "stopping"
+            self._generation.stop()
+            self._generation = None
+
+    def _order(self, slot: int, share: Share, synced: TopicSync) -> Order:
+        settings, source, worker = self._settings, self._source_settings, self._settings.worker
+        consumer = source.source.consumer.tuning
+        codec = worker.producer.tuning.compression_type
+        return Order(
+            flow=settings.flow,
+            slot=slot,
+            generation=self._number,
+            source=source.source.consumer.connection,
+            target=worker.producer.connection,
+            copied=tuple(_copied(p, synced.partitions, synced.remote_topics, codec) for p in share),
+            limits=Limits(
+                fetch_max_bytes=min(consumer.fetch_max_bytes, Limits().budget_bytes // 2),
+                partition_fetch_bytes=consumer.max_partition_fetch_bytes,
+                fetch_min_bytes=consumer.fetch_min_bytes,
+                fetch_max_wait=consumer.fetch_max_wait.total_seconds(),
+                isolation_level=IsolationLevel[consumer.isolation_level.upper()],
+                rack=consumer.client_rack,
+            ),
+            connector=source.name,
+            positions_topic=settings.positions_topic,
+            positions_partitions=self._positions_partitions,
+            board_topic=board_topic(settings.flow.source),
+            syncs_topic=source.offset_syncs_topic if source.emit_offset_syncs_enabled else None,
+            syncs_on_source=source.offset_syncs_topic_location == "source",
+            reset={"earliest": At.EARLIEST, "latest": At.LATEST}.get(consumer.auto_offset_reset),
+            once=self._once,
+        )
+
+
+def _copied(
+    partition: TopicPartition,
+    remotes: Mapping[TopicPartition, TopicPartition],
+    topics: Mapping[str, RemoteTopic],
+    codec: str | None,
+) -> Copied:
+    remote = remotes[partition]
+    topic = topics[remote.topic]
+    takes = Target(
+        max_message_bytes=topic.max_message_bytes or Target().max_message_bytes,
+        log_append_time=topic.message_timestamp_type == "LogAppendTime",
+        codec=None if codec is None else Codec[codec.upper()],
+    )
+    return Copied(partition, remote, takes)
