@@ -86,8 +86,8 @@ class RawCluster:
     async def metadata(self, topics: Iterable[str] | None) -> ClusterMetadata:
         """Leaders, partitions and topic ids of `topics`, of all if None; never creates a topic.
 
-        Asks any broker; if none of those known can be reached, the bootstrap servers, and so finds a cluster again
-        whose brokers have all moved. The answer is where `fetch` and `produce` then find the brokers.
+        Asks up to three of the brokers known, then the bootstrap servers, one after the other, and so finds a cluster
+        again whose brokers have all moved. The answer is where `fetch` and `produce` then find the brokers.
         """
         found = await self._brokers.ask_anybody(Metadata(None if topics is None else tuple(topics)))
         if found.brokers:
