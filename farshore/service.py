@@ -15,7 +15,8 @@ from typing import Any
 
 from farshore.config.settings import FlowSettings, Settings, SourceSettings
 from farshore.control.internal_topics import ensure_internal_topics
-from farshore.control.topics import RemoteTopic, TopicSync, sync_topics
+from farshore.control.topic_configs import RemoteTopic
+from farshore.control.topics import TopicSync, sync_topics
 from farshore.dataplane import board
 from farshore.dataplane.generation import BoardWatch, Generation, last_lease
 from farshore.dataplane.partition import Target
@@ -256,6 +257,7 @@ class _FlowRunner:
                 fetch_max_wait=consumer.fetch_max_wait.total_seconds(),
                 isolation_level=IsolationLevel[consumer.isolation_level.upper()],
                 rack=consumer.client_rack,
+                reset={"earliest": At.EARLIEST, "latest": At.LATEST}.get(consumer.auto_offset_reset),
             ),
             connector=source.name,
             positions_topic=settings.positions_topic,
@@ -263,7 +265,6 @@ class _FlowRunner:
             board_topic=board_topic(settings.flow.source),
             syncs_topic=source.offset_syncs_topic if source.emit_offset_syncs_enabled else None,
             syncs_on_source=source.offset_syncs_topic_location == "source",
-            reset={"earliest": At.EARLIEST, "latest": At.LATEST}.get(consumer.auto_offset_reset),
             once=self._once,
         )
 

@@ -31,7 +31,10 @@ class Lease:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """What a slot tells about itself. `lag` counts records that are on the source and not yet copied."""
+    """What a slot tells about itself. `lag` counts records that are on the source and not yet copied.
+
+    `gaps`: partition, from, to before, and why, for each stretch of upstream offsets that could not be copied.
+    """
 
     slot: int
     generation: int
@@ -41,6 +44,7 @@ class Report:
     bytes: int = 0
     lag: int = 0
     troubles: tuple[tuple[str, str], ...] = ()
+    gaps: tuple[tuple[str, int, int, str], ...] = ()
 
 
 Entry = Lease | Report
@@ -61,6 +65,7 @@ def decode(key: bytes | None, value: bytes | None) -> Entry | None:
         if key == _LEASE:
             return Lease(int(fields["generation"]), bool(fields["stop"]))
         troubles = tuple((str(where), str(why)) for where, why in fields.pop("troubles"))
-        return Report(**fields, troubles=troubles)
+        gaps = tuple((str(where), int(begin), int(end), str(why)) for where, begin, end, why in fields.pop("gaps"))
+        return Report(**fields, troubles=troubles, gaps=gaps)
     except (ValueError, KeyError, TypeError) as error:
         raise MalformedRecord(f"board entry {key!r} is malformed: {error}") from error

@@ -207,6 +207,11 @@ class PartitionCopy:
         )
         self._queue_again(self._sealed(encoded, sent.sequence, sent.sources, sent.held))
 
+    def go_on_at(self, offset: int) -> None:
+        """The log does not hold `next_fetch`: continue elsewhere. Only when idle, so that the order stays."""
+        assert self.idle
+        self.next_fetch = self.start = self._copied_to = offset
+
     def begin_epoch(self) -> bool:
         """An outcome stays open: go on under the next epoch, so that the old requests can no longer land.
 

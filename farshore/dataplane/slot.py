@@ -33,7 +33,10 @@ _STOP_WITHIN_SECONDS = 20.0
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """How much at once. `fetch_*` are those of the source's consumer."""
+    """How much at once. `fetch_*` are those of the source's consumer.
+
+    `reset` says where to go on when the source's log does not hold the offset we are at; None: stop the partition.
+    """
 
     budget_bytes: int = 64 << 20
     fetch_max_bytes: int = 16 << 20
@@ -44,6 +47,7 @@ class Limits:
     produce_timeout: float = 30.0
     isolation_level: IsolationLevel = IsolationLevel.READ_COMMITTED
     rack: str = ""
+    reset: At | None = At.EARLIEST
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +73,16 @@ class _Entry:
     log_end: int | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class Gap:
+    """Upstream offsets from `begin` to before `end` that are not copied, because the source does not have them."""
+
+    partition: TopicPartition
+    begin: int
+    end: int
+    reason: str
+
+
 OnProgress = Callable[[TopicPartition, Sequence[Run], int], None]
 """Called with a partition, the runs just acknowledged, and its position: the next upstream offset to copy."""
 
@@ -88,6 +102,7 @@ class Slot:
         self._stale = asyncio.Event()
         self._requests: set[asyncio.Task[None]] = set()
         self.bytes = 0
+        self.gaps: list[Gap] = []
 
     @property
     def lag(self) -> int:
@@ -260,9 +275,34 @@ class Slot:
 
     async def _fetch_failed(self, entry: _Entry, fetched: Fetched) -> None:
         info = error_info(fetched.error)
+        if info.category is Category.OFFSET_OUT_OF_RANGE and entry.copy.idle:
+            await self._go_on_elsewhere(entry)
+            return
         if info.refresh:
             self._stale.set()
         entry.trouble.begin(f"cannot be read at offset {entry.copy.next_fetch}: {info}")
+
+    async def _go_on_elsewhere(self, entry: _Entry) -> None:
+        """The log begins after the offset we are at, or ends before it: by `reset`, and never silently."""
+        partition, at = entry.assignment.partition, entry.copy.next_fetch
+        ends = [await starts(self._source, [partition], end, IsolationLevel.READ_UNCOMMITTED) for end in At]
+        latest, earliest = (end.get(partition) for end in ends)
+        if earliest is None or latest is None or earliest <= at <= latest:
+            entry.trouble.begin(f"offset {at} is out of range, and the log's ends are not known just now")
+            return
+        why = (
+            f"retention has passed offset {at}: the log begins at {earliest}"
+            if at < earliest
+            else f"the log ends at {latest}, before offset {at}: it was truncated, or the topic recreated"
+        )
+        if self._limits.reset is None:
+            entry.trouble.begin(f"{why}; auto.offset.reset is none, so nothing is copied until somebody decides")
+            return
+        begin = earliest if self._limits.reset is At.EARLIEST else latest
+        self.gaps.append(Gap(partition, at, max(at, begin), why))
+        _log.warning("%s: %s; copying goes on at %d", partition, why, begin)
+        entry.copy.go_on_at(begin)
+        self._on_progress(partition, (), begin)
 
     async def _keep_sending(self) -> None:
         while True:

@@ -56,7 +56,6 @@ class Order:
     board_topic: str
     syncs_topic: str | None
     syncs_on_source: bool
-    reset: At | None
     once: bool = False
 
 
@@ -140,7 +139,9 @@ class _Task:
         """Each partition goes on where its position says; without one, where the reset policy says."""
         order = self._order
         new = [copied.partition for copied in order.copied if copied.partition not in positions]
-        begin = await starts(source, new, order.reset or At.EARLIEST, IsolationLevel.READ_UNCOMMITTED) if new else {}
+        begin = (
+            await starts(source, new, order.limits.reset or At.EARLIEST, IsolationLevel.READ_UNCOMMITTED) if new else {}
+        )
         return [
             Assignment(c.partition, c.remote, positions.get(c.partition, begin.get(c.partition, 0)), c.takes)
             for c in order.copied
@@ -193,6 +194,7 @@ class _Task:
     def _report(self, slot: Slot, to_target: SmallRecords, state: str) -> None:
         order = self._order
         troubles = tuple((str(partition), reason) for partition, reason in slot.troubles.items())
+        gaps = tuple((str(gap.partition), gap.begin, gap.end, gap.reason) for gap in slot.gaps)
         report = board.Report(
             order.slot,
             order.generation,
@@ -202,6 +204,7 @@ class _Task:
             slot.bytes,
             slot.lag,
             troubles,
+            gaps,
         )
         to_target.write([SmallRecord(order.board_topic, 0, *board.encode(report))])
 

@@ -28,6 +28,13 @@ def create_topic(servers: str, topic: str, partitions: int = 1, **settings: str)
         future.result(timeout=20)
 
 
+def delete_records(servers: str, topic: str, *, before: int) -> None:
+    """As retention would: partition 0 begins at `before` from now on."""
+    admin = AdminClient({"bootstrap.servers": servers})
+    for future in admin.delete_records([TopicPartition(topic, 0, before)]).values():
+        future.result(timeout=20)
+
+
 def produce(servers: str, topic: str, records: Iterable[dict[str, Any]], **settings: Any) -> None:
     """Write the records and wait until all are there; each is the arguments of `Producer.produce`."""
     producer = Producer({"bootstrap.servers": servers, **{k.replace("_", "."): v for k, v in settings.items()}})

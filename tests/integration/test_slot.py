@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 from confluent_kafka import Producer
-from records import create_topic, produce, read_all
+from records import create_topic, delete_records, produce, read_all
 
 from farshore.config.security import Connection
 from farshore.dataplane.partition import Run, Target
-from farshore.dataplane.slot import Assignment, Limits, Slot, starts
+from farshore.dataplane.slot import Assignment, Gap, Limits, Slot, starts
 from farshore.kafka.raw import At, IsolationLevel, RawCluster
 from farshore.local import Cluster
 from farshore.model import TopicPartition
@@ -141,3 +141,29 @@ def test_a_batch_larger_than_a_fetch_is_asked_for_in_its_size(
     takes = Target(max_message_bytes=12_000_000)
     copy(source_cluster, target_cluster, topic, topic, 2, takes, Limits(budget_bytes=16 << 20))
     assert read_all(target_cluster.bootstrap_servers, topic) == read_all(source_cluster.bootstrap_servers, topic)
+
+
+def test_records_lost_to_retention_leave_a_gap_that_is_told_and_the_rest_is_copied(
+    source_cluster: Cluster, target_cluster: Cluster, topic: str
+) -> None:
+    for cluster in (source_cluster, target_cluster):
+        create_topic(cluster.bootstrap_servers, topic)
+    produce(source_cluster.bootstrap_servers, topic, [{"value": b"%d" % n} for n in range(100)])
+    delete_records(source_cluster.bootstrap_servers, topic, before=40)
+    where = TopicPartition(topic, 0)
+
+    async def run() -> list[Gap]:
+        async with (
+            RawCluster(Connection((source_cluster.bootstrap_servers,)), alias="A", client_id="test") as a,
+            RawCluster(Connection((target_cluster.bootstrap_servers,)), alias="B", client_id="test") as b,
+        ):
+            slot = Slot(a, b, Limits(), lambda *_: None)
+            await asyncio.wait_for(slot.run([Assignment(where, where, 10)], asyncio.Event(), {where: 100}), 60)
+            return slot.gaps
+
+    (gap,) = asyncio.run(run())
+    assert (gap.partition, gap.begin, gap.end) == (where, 10, 40)
+    assert gap.reason == "retention has passed offset 10: the log begins at 40"
+    assert [record.value for record in read_all(target_cluster.bootstrap_servers, topic)] == [
+        b"%d" % n for n in range(40, 100)
+    ]

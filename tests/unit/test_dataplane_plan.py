@@ -50,6 +50,10 @@ def test_a_run_that_was_written_nobody_knows_where_gives_no_sync() -> None:
 
 
 def test_entries_of_the_board_are_read_as_they_were_written() -> None:
-    for entry in (board.Lease(3), board.Lease(4, stop=True), board.Report(1, 3, "running", 5, 6, 7, 8, (("a-0", "why"),))):
+    for entry in (
+        board.Lease(3),
+        board.Lease(4, stop=True),
+        board.Report(1, 3, "running", 5, 6, 7, 8, (("a-0", "why"),), (("a-1", 3, 9, "gone"),)),
+    ):
         assert board.decode(*board.encode(entry)) == entry
     assert board.decode(b"something else", b"{}") is None
