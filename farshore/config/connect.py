@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from farshore.config.dedicated import worker_defaults
+from farshore.config.dedicated import LEGAL_ALIAS, worker_defaults
 from farshore.config.documents import Document
 from farshore.config.entries import (
     Connector,
@@ -21,7 +21,9 @@ from farshore.config.entries import (
     Origin,
     with_prefix,
 )
+from farshore.config.keys import CONNECTION
 from farshore.config.misplaced import report_unknown_connector_keys, report_unknown_worker_keys
+from farshore.config.rules import WITHOUT_PREFIX
 from farshore.model import Flow
 
 
@@ -147,14 +149,26 @@ def _kind(config: ConnectorConfig, findings: Findings) -> Connector | None:
 
 def _flow(config: ConnectorConfig, findings: Findings) -> Flow | None:
     for key, why in (
-        ("name", "positions are stored under it"),
+        ("name", "positions are stored under it (where the connector is made by PUT, it is in the URL)"),
         ("source.cluster.alias", "it is part of the names of remote and internal topics"),
     ):
         if key not in config.entries:
             findings.error(config.origin, f"{key} is missing: {why}")
             return None
-    target = config.entries.get("target.cluster.alias")
-    return Flow(config.entries["source.cluster.alias"].text.strip(), target.text.strip() if target else "target")
+    given = [config.entries.get(f"{side}.cluster.alias") for side in ("source", "target")]
+    for entry in given:
+        if entry is not None and not LEGAL_ALIAS.fullmatch(entry.text.strip()):
+            findings.error(
+                entry.origin,
+                f"{entry.key} {entry.text.strip()!r} cannot be part of a topic name: use letters, digits, '.', '_' and "
+                f"'-'; {WITHOUT_PREFIX}",
+            )
+            return None
+    source, target = (entry.text.strip() if entry is not None else "target" for entry in given)
+    if source == target:
+        findings.error(config.origin, f"{source} is the alias of both clusters: give each its own")
+        return None
+    return Flow(source, target)
 
 
 def _report_what_a_worker_lacks(worker: Entries, findings: Findings) -> None:
@@ -173,4 +187,5 @@ def _report_what_a_worker_lacks(worker: Entries, findings: Findings) -> None:
 
 def _assumed_worker(flow: Flow, connectors: dict[Connector, Entries]) -> Entries:
     """A worker attached to the flow's target, named as in dedicated mode."""
-    return worker_defaults(flow) | with_prefix(next(iter(connectors.values())), "target.cluster.")
+    target = with_prefix(next(iter(connectors.values())), "target.cluster.")
+    return worker_defaults(flow) | {name: entry for name, entry in target.items() if name in CONNECTION}

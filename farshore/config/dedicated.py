@@ -60,9 +60,11 @@ def read_dedicated(
     for alias in only_targets:
         if alias not in aliases:
             findings.error(Origin(file), f"--clusters names {alias}, which is not in `clusters`")
+    kept = kept_pairs(raw, aliases)
+    _warn_of_white_space(raw, aliases, kept, findings)
     flows = [
         FlowConfig(flow, worker_entries(raw, flow), _connectors(raw, flow))
-        for flow in kept_pairs(raw, aliases)
+        for flow in kept
         if not only_targets or flow.target in only_targets
     ]
     if not flows and not findings.errors:
@@ -106,6 +108,19 @@ def kept_pairs(raw: Entries, aliases: Sequence[str]) -> list[Flow]:
         if is_true(f"{source}->{target}.enabled", False)
         or is_true(f"{source}->{target}.emit.heartbeats.enabled", heartbeats_by_default)
     ]
+
+
+def _warn_of_white_space(raw: Entries, aliases: Sequence[str], kept: Sequence[Flow], findings: Findings) -> None:
+    """Java keeps white space at the end of a line, and `true ` is not true where MirrorMaker 2 looks for pairs."""
+    for pair in permutations(aliases, 2):
+        flow = Flow(*pair)
+        entry = raw.get(f"{flow}.enabled")
+        if entry is not None and flow not in kept and entry.text.strip().lower() == "true":
+            findings.warning(
+                entry.origin,
+                f"{entry.key} has white space behind {entry.text.strip()}, which MirrorMaker 2 does not take for true: "
+                f"nothing of {flow} runs",
+            )
 
 
 def cluster_entries(raw: Entries, alias: str) -> dict[str, Entry]:

@@ -65,6 +65,6 @@ def _format(path: Path, data: bytes) -> Format:
     text = data.removeprefix(b"\xef\xbb\xbf").lstrip()
     if text.startswith((b"{", b"[")):
         return Format.JSON
-    if re.search(rb"^(---|apiVersion:|kind:)", text, re.MULTILINE):
+    if re.search(rb"^(---(\s|$)|apiVersion:|kind:)", text, re.MULTILINE):
         return Format.YAML
     return {".json": Format.JSON, ".yaml": Format.YAML, ".yml": Format.YAML}.get(path.suffix.lower(), Format.PROPERTIES)

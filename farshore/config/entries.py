@@ -35,12 +35,14 @@ DEFAULT_ORIGIN = Origin("default")
 @dataclass(frozen=True, slots=True)
 class Entry:
     """A key as it is written in a file, with its text. Which name it has for its reader is said by the mapping it
-    stands in. `secret` entries never show their text, not even in a repr."""
+    stands in. `secret` entries never show their text, not even in a repr. `unresolved` ones hold a reference that led
+    nowhere; the error was reported, and nobody need complain of their text again."""
 
     key: str
     text: str = field(repr=False)
     origin: Origin
     secret: bool = False
+    unresolved: bool = False
 
 
 Entries = Mapping[str, Entry]

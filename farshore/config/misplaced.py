@@ -25,6 +25,12 @@ _CLUSTER_WORDS = ("source.cluster.", "target.cluster.")
 _CLIENT_WORDS = tuple(
     f"{where}{client}" for where in ("source.", "target.", "") for client in ("consumer.", "producer.", "admin.")
 )
+_NEVER_READ = frozenset({
+    "heartbeats.topic.retention.ms", "checkpoints.topic.retention.ms", "offset.syncs.topic.retention.ms",
+    "offset-syncs.topic.retention.ms", "readahead.queue.capacity",
+})  # fmt: skip
+"""Keys in KIP-382, which proposed MirrorMaker 2, and copied from there ever since."""
+
 _OVERRIDE_WORDS = ("producer.override.", "consumer.override.", "admin.override.")
 
 
@@ -33,6 +39,8 @@ def report_misplaced_keys(raw: Entries, aliases: Sequence[str], findings: Findin
     by_length = sorted(aliases, key=len, reverse=True)
     pairs = [(s, t) for s in by_length for t in by_length]
     for key, entry in raw.items():
+        if key in INHERITED:
+            continue  # even if an alias is `source`, and the key source.cluster.alias
         if pair := next(((s, t) for s, t in pairs if key.startswith(f"{s}->{t}.")), None):
             _judge_flow_key(entry, key[len("->".join(pair)) + 1 :], pair, findings)
         elif "->" in key:
@@ -68,6 +76,8 @@ def _judge_flow_key(entry: Entry, name: str, pair: tuple[str, str], findings: Fi
         findings.warning(
             entry.origin, f"MirrorMaker 2 ignores {entry.key}: it is the worker's, so write {target}.{name}"
         )
+    elif meant := _for_client(name, f"{source}.consumer.", f"{target}.producer."):
+        _report_unknown(entry, name, ANY_CONNECTOR, findings, meant=meant)
     else:
         _judge_connector_key(entry, name, findings)
 
@@ -76,11 +86,24 @@ def _judge_connector_key(entry: Entry, name: str, findings: Findings) -> None:
     if name in ANY_CONNECTOR or name in CONNECTION or name.startswith(CONNECTOR_FAMILIES):
         return
     if (rest := _after(name, _CLUSTER_WORDS)) is not None:
-        _report_unknown(entry, rest, ("alias", *CONNECTION), findings)
+        side, producer = name.partition(".")[0], "producer.override."
+        _report_unknown(
+            entry, rest, ("alias", *CONNECTION), findings, meant=_for_client(rest, f"{side}.consumer.", producer)
+        )
     elif (word := _word(name, (*_OVERRIDE_WORDS, *_CLIENT_WORDS))) is not None:
         _judge_client_key(entry, name[len(word) :], _client_of(word), findings)
+    elif (rest := _after(name, ("source.", "target."))) in CONNECTION:
+        _report_unknown(entry, name, ANY_CONNECTOR, findings, meant=f"{name[: -len(rest)]}cluster.{rest}")
+    elif name in PROCESS or name in WORKER:
+        whose = "the worker" if name in WORKER else "MirrorMaker 2's dedicated mode"
+        findings.warning(entry.origin, f"{entry.key} has no effect on a connector: it is a key of {whose}")
+    elif "->" in name:
+        key = next((key for key in _suffixes(name) if key in ANY_CONNECTOR), None)
+        _report_unknown(entry, name, ANY_CONNECTOR, findings, meant=key)
     else:
-        _report_unknown(entry, name, ANY_CONNECTOR, findings)
+        _report_unknown(
+            entry, name, ANY_CONNECTOR, findings, meant=_for_client(name, "source.consumer.", "producer.override.")
+        )
 
 
 def _judge_cluster_key(entry: Entry, name: str, alias: str, findings: Findings) -> None:
@@ -96,7 +119,8 @@ def _judge_cluster_key(entry: Entry, name: str, alias: str, findings: Findings) 
     elif (word := _word(name, tuple(CLIENT_KEYS))) is not None:
         _judge_client_key(entry, name[len(word) :], word, findings)
     else:
-        _report_unknown(entry, name, (*CONNECTION, *WORKER, *CLIENT_KEYS), findings)
+        meant = _for_client(name, f"{alias}.consumer.", f"{alias}.producer.")
+        _report_unknown(entry, name, (*CONNECTION, *WORKER), findings, meant=meant)
 
 
 def _judge_top_level_key(entry: Entry, aliases: Sequence[str], findings: Findings) -> None:
@@ -131,7 +155,8 @@ def _judge_top_level_key(entry: Entry, aliases: Sequence[str], findings: Finding
     elif (alias := _undeclared_alias(name)) is not None:
         findings.error(entry.origin, f"alias {alias} is used in {name} but not declared in `clusters`")
     else:
-        _report_unknown(entry, name, (*PROCESS, *INHERITED, *CONNECTION), findings)
+        meant = _for_client(name, f"{aliases[0]}.consumer.", f"{aliases[1]}.producer.")
+        _report_unknown(entry, name, (*PROCESS, *INHERITED, *CONNECTION), findings, meant=meant)
 
 
 def _judge_client_key(entry: Entry, name: str, client: str, findings: Findings) -> None:
@@ -147,10 +172,8 @@ def _report_undeclared_pair(entry: Entry, aliases: Sequence[str], findings: Find
         target = next((rest[: -len(f".{n}")] for n in _suffixes(rest) if n in ANY_CONNECTOR), rest.partition(".")[0])
     missing = [alias for alias in (source, target) if alias not in aliases]
     if missing:
-        findings.error(
-            entry.origin,
-            f"alias {' and '.join(missing)} is used in {entry.key} but not declared in `clusters`",
-        )
+        who = f"aliases {source} and {target} are" if len(missing) == 2 else f"alias {missing[0]} is"
+        findings.error(entry.origin, f"{who} used in {entry.key} but not declared in `clusters`")
     else:
         findings.error(entry.origin, f"{entry.key}: after {source}->{target} a dot and a key must follow")
 
@@ -163,13 +186,27 @@ def _undeclared_alias(key: str) -> str | None:
     return None
 
 
-def _report_unknown(entry: Entry, name: str, known: Iterable[str], findings: Findings) -> None:
+def _report_unknown(
+    entry: Entry, name: str, known: Iterable[str], findings: Findings, *, meant: str | None = None
+) -> None:
+    """`meant` is the whole key that the user may have meant; without it, the nearest one in `known` is named."""
     known = tuple(known)
     if name in known:
         return
-    guess = nearest(name, known)
-    hint = f"; did you mean {entry.key[: len(entry.key) - len(name)]}{guess}?" if guess else ""
-    findings.warning(entry.origin, f"unknown key {entry.key}{hint}")
+    if name in _NEVER_READ:
+        findings.warning(entry.origin, f"no version of MirrorMaker 2 reads {entry.key}, though it was proposed once")
+        return
+    if meant is None and (guess := nearest(name, known)):
+        meant = f"{entry.key[: len(entry.key) - len(name)]}{guess}"
+    findings.warning(entry.origin, f"unknown key {entry.key}{f'; did you mean {meant}?' if meant else ''}")
+
+
+def _for_client(name: str, consumer: str, producer: str) -> str | None:
+    """The place of a key that only clients have, if this is one."""
+    if name in ANY_CONNECTOR or name in CONNECTION or name in WORKER:
+        return None
+    places = {"consumer.": consumer, "producer.": producer}
+    return next((f"{place}{name}" for client, place in places.items() if name in CLIENT_KEYS[client]), None)
 
 
 def _suffixes(key: str) -> Iterator[str]:

@@ -27,6 +27,7 @@ def read_properties(data: bytes, file: str, findings: Findings) -> list[Entry]:
                 origin = Origin(file, line)
                 _warn_of_misread_bytes(element.source, origin, findings)
                 _tell_of_lost_backslash(element.source, origin, findings)
+                _warn_of_comment(element.value, origin, findings)
                 entries.append(Entry(element.key, element.value, origin))
             line += _lines_in(element.source)
     except javaproperties.InvalidUEscapeError as error:
@@ -69,6 +70,13 @@ def _tell_of_lost_backslash(source: str, origin: Origin, findings: Findings) -> 
             origin,
             f"the backslash before {lost[1]!r} vanishes, as it does in MirrorMaker 2: write two to keep one",
         )
+
+
+def _warn_of_comment(text: str, origin: Origin, findings: Findings) -> None:
+    """A sign inside quotes is part of a password, or of whatever else somebody took care to quote."""
+    sign = re.search(r"(^|\s)#", text)
+    if sign and text.count('"', 0, sign.start()) % 2 == 0:
+        findings.warning(origin, "# and what follows is part of the value: a comment needs a line of its own")
 
 
 def _warn_of_repeated_keys(entries: list[Entry], findings: Findings) -> None:

@@ -19,6 +19,10 @@ from farshore.config.properties import read_properties
 _REFERENCE = re.compile(r"\$\{([^}]*?):(([^}]*?):)?([^}]*?)\}")
 """As in Kafka's ConfigTransformer: `${provider:key}` or `${provider:path:key}`."""
 
+_SHELL_VARIABLE = re.compile(r"\$\{[^}:]*\}")
+_TEMPLATE = re.compile(r"\{\{.*?\}\}")
+FILLED_IN_BY_OTHERS = "as templates of Helm and Ansible have: give the file that is made from the template"
+
 _PACKAGE = "org.apache.kafka.common.config.provider."
 
 Lookup = Callable[[str, str], str]
@@ -38,9 +42,8 @@ class Providers:
             self._lookups[name] = self._lookup(name, entry, declaring)
 
     def resolve(self, entries: Entries) -> dict[str, Entry]:
-        """All entries, with references replaced. What cannot be resolved is an error and leaves its entry out."""
-        resolved = {key: self._resolved(entry) for key, entry in entries.items()}
-        return {key: entry for key, entry in resolved.items() if entry is not None}
+        """All entries, with references replaced. What cannot be resolved is an error, and marked."""
+        return {key: self._resolved(entry) for key, entry in entries.items()}
 
     def _lookup(self, name: str, declared: Entry, declaring: Entries) -> Lookup | None:
         settings = f"config.providers.{name}"
@@ -64,17 +67,31 @@ class Providers:
         )
         return None
 
-    def _resolved(self, entry: Entry) -> Entry | None:
+    def _resolved(self, entry: Entry) -> Entry:
         # What is secret already has been resolved; what looks like a reference in it is part of a password.
-        if entry.secret or "${" not in entry.text:
+        if entry.secret or entry.unresolved:
+            return entry
+        self._warn_of_placeholder(entry)
+        if "${" not in entry.text:
             return entry
         try:
             text = _REFERENCE.sub(self._replacement, entry.text)
         except LookupError as error:
             if error.args[0]:
                 self._findings.error(entry.origin, f"{entry.key}: {error.args[0]}")
-            return None
+            return replace(entry, unresolved=True)
         return entry if text == entry.text else replace(entry, text=text, secret=True)
+
+    def _warn_of_placeholder(self, entry: Entry) -> None:
+        """Kafka takes these as they stand. The text is not shown: it may be part of a password."""
+        if _SHELL_VARIABLE.search(entry.text):
+            self._findings.warning(
+                entry.origin,
+                f"{entry.key} has ${{…}} without the name of a provider, which nothing fills in: write what it stands "
+                "for, or ${env:NAME} with a config provider",
+            )
+        elif _TEMPLATE.search(entry.text):
+            self._findings.warning(entry.origin, f"{entry.key} has {{{{…}}}}, {FILLED_IN_BY_OTHERS}")
 
     def _replacement(self, match: re.Match[str]) -> str:
         name, path, key = match[1], match[3] or "", match[4]

@@ -73,6 +73,8 @@ def read_connection(entries: Entries, *, cluster: str, origin: Origin, findings:
     Every problem becomes a finding with the place of its entry, all in one run; `origin` is the place of
     what is missing. None if there was any error. Stores are opened here, so files must be readable.
     """
+    if any(entry.unresolved for entry in entries.values()):
+        return None
     found = Findings()
     keys = ConnectionKeys(entries, found, origin)
     servers = _read_servers(keys, cluster)

@@ -9,7 +9,7 @@ from farshore.config.entries import Connector, Entries, Entry, Findings, FlowCon
 from farshore.config.keys import CLIENT_KEYS, CONNECTION, CONNECTOR_KEYS, WORKER
 from farshore.config.keys.connectors import BYTE_ARRAY_CONVERTER
 from farshore.config.providers import Providers
-from farshore.config.rules import check_exactly_once, check_flow
+from farshore.config.rules import check_exactly_once, check_flow, with_declared_aliases
 from farshore.config.security import Connection, read_connection
 from farshore.config.settings import (
     AdminTuning,
@@ -54,7 +54,11 @@ class Settler:
         before = self._findings.errors_said
         providers = Providers(config.worker, self._findings)
         worker_entries = providers.resolve(config.worker)
-        connectors = {kind: providers.resolve(entries) for kind, entries in config.connectors.items()}
+        connectors = with_declared_aliases(
+            config.flow,
+            {kind: providers.resolve(entries) for kind, entries in config.connectors.items()},
+            self._findings,
+        )
         worker = self._worker(config, worker_entries, connectors.get(Connector.SOURCE, {}))
         settled = {
             kind: self._connector(kind, entries, paused=kind in config.paused) for kind, entries in connectors.items()

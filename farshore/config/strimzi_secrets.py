@@ -74,14 +74,13 @@ class Secrets:
     def resolve(self, entries: Entries, names: Collection[str], others: Providers) -> dict[str, Entry]:
         """The entries, with `${name:namespace/secret:key}` replaced where the provider has one of these names.
 
-        An entry that cannot be resolved is left out, with an error. Texts without such a reference stay as
+        An entry that cannot be resolved is marked, with an error. Texts without such a reference stay as
         they are; in those with one, what refers to `others` is replaced as well. So an entry that comes out
         as secret has nothing left to resolve, and nobody need look through a password again.
         """
-        resolved = ((name, self._resolved(entry, names, others)) for name, entry in entries.items())
-        return {name: entry for name, entry in resolved if entry is not None}
+        return {name: self._resolved(entry, names, others) for name, entry in entries.items()}
 
-    def _resolved(self, entry: Entry, names: Collection[str], others: Providers) -> Entry | None:
+    def _resolved(self, entry: Entry, names: Collection[str], others: Providers) -> Entry:
         references = [] if entry.secret else [m for m in _REFERENCE.finditer(entry.text) if m[1] in names]
         if not references:
             return entry
@@ -94,7 +93,9 @@ class Secrets:
             begin = reference.end()
         parts.append(_by_others(entry, entry.text[begin:], others))
         texts = [part for part in parts if part is not None]
-        return replace(entry, text="".join(texts), secret=True) if len(texts) == len(parts) else None
+        if len(texts) < len(parts):
+            return replace(entry, unresolved=True)
+        return replace(entry, text="".join(texts), secret=True)
 
     def _missing(self, what: str, file: str, referenced: Origin) -> None:
         self.findings.error(
@@ -158,8 +159,8 @@ class Secrets:
 
 
 def _by_others(entry: Entry, text: str, others: Providers) -> str | None:
-    resolved = others.resolve({entry.key: replace(entry, text=text)}).get(entry.key)
-    return None if resolved is None else resolved.text
+    resolved = others.resolve({entry.key: replace(entry, text=text)})[entry.key]
+    return None if resolved.unresolved else resolved.text
 
 
 def _metadata(document: Section, field: str) -> str | None:

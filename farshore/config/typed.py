@@ -76,6 +76,8 @@ def shown(entry: Entry, key: Key | None) -> str:
 
 
 def _parsed(entry: Entry, key: Key, findings: Findings) -> Value:
+    if entry.unresolved:
+        return None
     try:
         value = key.parse(entry.text)
     except ValueError as error:

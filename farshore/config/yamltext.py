@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 import yaml
 
 from farshore.config.entries import Findings, Origin
+from farshore.config.providers import FILLED_IN_BY_OTHERS
 
 MAX_NODES = 100_000
 """Values in one file, counted again at each alias: a few lines of nested aliases can stand for billions."""
@@ -48,17 +49,18 @@ YamlNode = YamlText | YamlList | YamlMap
 def read_yaml(data: bytes, file: str, findings: Findings) -> list[YamlNode]:
     """The documents of one file, empty ones left out; one error and no document if it cannot be read."""
     reader = _Reader(file, findings)
+    hint = f"; it has {{{{…}}}}, {FILLED_IN_BY_OTHERS}" if b"{{" in data else ""
     try:
         return list(reader.documents(data))
     except yaml.reader.ReaderError as error:
         line = data.count(b"\n", 0, error.position) + 1
-        findings.error(Origin(file, line), f"this is not YAML text: {error.reason}")
+        findings.error(Origin(file, line), f"this is not YAML text: {error.reason}{hint}")
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         words = ", ".join(part for part in (error.context, error.problem) if part)
-        findings.error(Origin(file, mark.line + 1 if mark else None), f"this is not YAML: {words}")
+        findings.error(Origin(file, mark.line + 1 if mark else None), f"this is not YAML: {words}{hint}")
     except _Unreadable as error:
-        findings.error(error.origin, str(error))
+        findings.error(error.origin, f"{error}{hint}")
     except RecursionError:
         findings.error(Origin(file), "values are nested too deeply")
     return []

@@ -172,7 +172,7 @@ def test_a_key_that_reaches_nothing_is_told_with_its_right_place(read_text: Read
         ("C.bootstrap.servers = c:9092", "alias C is used in C.bootstrap.servers but not declared in `clusters`"),
         ("C.consumer.client.id = c", "alias C is used in C.consumer.client.id but not declared in `clusters`"),
         ("A->C.enabled = true", "alias C is used in A->C.enabled but not declared in `clusters`"),
-        ("C->D.tasks.max = 3", "alias C and D is used in C->D.tasks.max but not declared in `clusters`"),
+        ("C->D.tasks.max = 3", "aliases C and D are used in C->D.tasks.max but not declared in `clusters`"),
         ("A -> B.enabled = true", "white space inside the name of a flow: write A->B"),
         ("tasks.max = many", "tasks.max must be a whole number, not 'many'"),
         ("tasks.max = 0", "tasks.max must be at least 1, not 0"),
@@ -183,7 +183,7 @@ def test_a_key_that_reaches_nothing_is_told_with_its_right_place(read_text: Read
          "replication.policy.separator '/' cannot be part of a topic name: use '.', '_' or '-'"),
         ("replication.policy.class = com.example.Mine",
          "replication.policy.class = com.example.Mine is refused: Farshore runs no Java code of the user's: use the "
-         "default or the identity policy"),
+         "default policy, or the identity policy if that class leaves names as they are"),
         ("topic.filter.class = com.example.Mine",
          "topic.filter.class = com.example.Mine is refused: Farshore runs no Java code of the user's"),
         ("A->B.transforms = a, b",

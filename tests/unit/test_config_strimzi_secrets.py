@@ -116,14 +116,13 @@ def test_references_to_kubernetes_secrets_are_resolved_in_any_config() -> None:
     assert source["x"].text == "12\n34!"
 
 
-def test_a_reference_that_leads_nowhere_is_an_error_and_leaves_its_entry_out() -> None:
+def test_a_reference_that_leads_nowhere_is_an_error_and_marks_its_entry() -> None:
     result = Result(PLAIN.replace("{}", "{config: {x: '${secrets:kafka/pass:word}', y: z}}"))
     assert [error.split(" is needed")[0] for error in result.errors] == [
         "mm2.yaml:16: error: secret pass with the key word"
     ]
     source = result.flows[0].connectors[Connector.SOURCE]
-    assert "x" not in source
-    assert source["y"].text == "z"
+    assert [source[name].unresolved for name in ("x", "y")] == [True, False]
 
 
 DECLARED = """

@@ -49,6 +49,9 @@ CLIENT_KEYS: dict[str, dict[str, Key]] = {
 def nearest(name: str, known: Iterable[str]) -> str | None:
     """The known key most like `name`, if any is like it at all: what the user may have meant."""
     names = list(known)
+    words = sorted(name.split("."))
+    if turned := [other for other in names if sorted(other.split(".")) == words]:
+        return turned[0]
     if almost := difflib.get_close_matches(name, names, n=1, cutoff=0.9):
         return almost[0]
     longer = [other for other in names if other.startswith(f"{name}.")]

@@ -14,7 +14,7 @@ _BYTES = "what a connector ends up with must be ByteArrayConverter, which a dedi
 _LOCK = "of the client that holds the flow's lock"
 _NO_WORKERS = "there are no workers to share tasks: Spark places the slots"
 _NO_PLUGINS = "Farshore loads no Connect plugins"
-_NO_REST = "not served"
+_NO_REST = "Farshore has no REST server of Connect's kind"
 _NOT_CREATED = "Farshore does not create this topic"
 _OBSOLETE = "obsolete: Kafka itself ignores it since 3.0"
 
@@ -44,7 +44,7 @@ STORAGE = (
     _unused("offset.flush.interval.ms", Type.LONG, 60000, "How often positions are written.",
             "Farshore writes positions about once a second, and always when it stops"),
     _unused("offset.flush.timeout.ms", Type.LONG, 5000, "How long writing positions may take.",
-            "writing them does not hold up the copying"),
+            "writing positions does not hold up the copying"),
     _honoured("exactly.once.source.support", Type.STRING, "disabled",
               "Whether records and positions are written in one transaction.",
               check=one_of("disabled", "preparing", "enabled", ignore_case=True)),
@@ -95,13 +95,13 @@ CONNECT = (
     _unused("plugin.discovery", Type.STRING, "hybrid_warn", "How Connect finds plugins.", _NO_PLUGINS,
             one_of("only_scan", "hybrid_warn", "hybrid_fail", "service_load", ignore_case=True)),
     _unused("connector.client.config.override.policy", Type.STRING, "All",
-            "Which client settings a connector may override.", "it may override all of them"),
+            "Which client settings a connector may override.", "a connector may override all of them"),
     _unused("topic.creation.enable", Type.BOOLEAN, True, "Whether Connect creates topics for connectors.",
             "remote topics are created like their sources, as MirrorMaker 2 does"),
     _unused("topic.tracking.enable", Type.BOOLEAN, True, "Whether Connect notes which topics are written.",
             "`farshore status` shows them"),
     _unused("topic.tracking.allow.reset", Type.BOOLEAN, True, "Whether those notes may be reset.",
-            "there are none"),
+            "no such notes are kept"),
     _unused("internal.key.converter", Type.CLASS, "org.apache.kafka.connect.json.JsonConverter",
             "How keys in Connect's own topics are encoded.", _OBSOLETE, removed="3.0"),
     _unused("internal.value.converter", Type.CLASS, "org.apache.kafka.connect.json.JsonConverter",

@@ -1,0 +1,209 @@
+"""What stands in configurations that people really have: copied recipes, slips, templates not yet filled in."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from configs import CLUSTERS, ONE_FLOW, ReadText, flow_of, read_text, said
+
+from farshore.config import Reading
+from farshore.config.describe import describe
+from farshore.naming import IDENTITY_POLICY
+
+__all__ = ["read_text"]
+
+CONNECTOR = {
+    "name": "copy",
+    "connector.class": "org.apache.kafka.connect.mirror.MirrorSourceConnector",
+    "source.cluster.alias": "A",
+    "source.cluster.bootstrap.servers": "a:9092",
+    "target.cluster.alias": "B",
+    "target.cluster.bootstrap.servers": "b:9092",
+}
+MIRROR = """apiVersion: kafka.strimzi.io/v1beta2
+kind: KafkaMirrorMaker2
+metadata: {name: mm2}
+spec:
+  connectCluster: B
+  clusters:
+    - {alias: A, bootstrapServers: "a:9092"}
+    - {alias: B, bootstrapServers: "b:9092"}
+  mirrors:
+    - sourceCluster: A
+      targetCluster: B
+      sourceConnector:
+        config: {replication.policy.separator: "", source.cluster.alias: ""}
+"""
+ONE_ALIAS = (
+    "is refused: a cluster has the one alias that it is declared with; leave this out, and for topics without a prefix "
+    f"set replication.policy.class={IDENTITY_POLICY}"
+)
+NO_PROVIDER = (
+    "has ${…} without the name of a provider, which nothing fills in: write what it stands for, or ${env:NAME} with a "
+    "config provider"
+)
+TEMPLATE = "as templates of Helm and Ansible have: give the file that is made from the template"
+
+
+def worth_telling(reading: Reading) -> list[str]:
+    return [line for line in said(reading) if ": note: " not in line and "no worker properties" not in line]
+
+
+def connector(**changes: str) -> str:
+    return json.dumps(CONNECTOR | {key.replace("__", "."): text for key, text in changes.items()})
+
+
+def test_the_old_way_to_topics_without_a_prefix_is_refused_with_the_new_one(read_text: ReadText) -> None:
+    recipe = "replication.policy.separator =\nsource.cluster.alias =\ntarget.cluster.alias =\n"
+    assert said(read_text(f"{ONE_FLOW}{recipe}")) == [
+        f"mm2.properties:8: error: source.cluster.alias = '' {ONE_ALIAS}",
+        f"mm2.properties:9: error: target.cluster.alias = '' {ONE_ALIAS}",
+    ]
+    assert said(read_text(f"{ONE_FLOW}A->B.source.cluster.alias = X")) == [
+        f"mm2.properties:7: error: A->B.source.cluster.alias = 'X' {ONE_ALIAS}"
+    ]
+
+
+def test_the_same_way_in_strimzi_and_in_connect(read_text: ReadText) -> None:
+    assert worth_telling(read_text(MIRROR, "mm2.yaml")) == [
+        f"mm2.yaml:13: error: source.cluster.alias = '' {ONE_ALIAS}"
+    ]
+    assert worth_telling(read_text(connector(source__cluster__alias=""), "c.json")) == [
+        "c.json: source.cluster.alias: error: source.cluster.alias '' cannot be part of a topic name: use letters, "
+        f"digits, '.', '_' and '-'; for topics without a prefix set replication.policy.class={IDENTITY_POLICY}"
+    ]
+
+
+def test_aliases_that_say_what_clusters_says_are_fine_even_if_one_is_called_source(read_text: ReadText) -> None:
+    text = ONE_FLOW.replace("A", "source").replace("B", "target").replace("emit.heartbeats.enabled = false\n", "")
+    reading = read_text(f"{text}source.cluster.alias = source\ntarget.cluster.alias = target\n")
+    assert worth_telling(reading) == []
+    back = flow_of(reading, "target->source").heartbeat
+    assert back is not None
+    assert (back.source.alias, back.target.alias) == ("target", "source")
+
+
+def test_one_alias_for_both_clusters_is_an_error(read_text: ReadText) -> None:
+    assert worth_telling(read_text(connector(source__cluster__alias="B"), "c.json")) == [
+        "c.json: error: B is the alias of both clusters: give each its own"
+    ]
+
+
+def test_white_space_behind_true_costs_the_flow_and_is_told(read_text: ReadText) -> None:
+    reading = read_text(f"{CLUSTERS}A->B.enabled = true \nemit.heartbeats.enabled = true \n")
+    assert said(reading) == [
+        "mm2.properties:2: error: no flow is enabled: add a line such as `A->B.enabled = true`, or let heartbeats be "
+        "emitted",
+        "mm2.properties:5: warning: A->B.enabled has white space behind true, which MirrorMaker 2 does not take for "
+        "true: nothing of A->B runs",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("line", "told"),
+    [
+        ("A->B.tasks.max = 4", False),
+        ("A->B.tasks.max = 4 # cores", True),
+        ("A->B.topics = #all", True),
+        ("A->B.topics = a#b", False),
+        ('A.sasl.jaas.config = Login required password="a #b";', False),
+    ],
+)
+def test_a_comment_behind_a_value_is_told(read_text: ReadText, line: str, told: bool) -> None:
+    warning = "mm2.properties:7: warning: # and what follows is part of the value: a comment needs a line of its own"
+    assert (warning in said(read_text(f"{ONE_FLOW}{line}\n"))) is told
+
+
+def test_a_line_of_dashes_does_not_make_a_properties_file_yaml(read_text: ReadText) -> None:
+    assert said(read_text(f"---- clusters ----\n{ONE_FLOW}")) == ["mm2.properties:1: warning: unknown key ----"]
+
+
+@pytest.mark.parametrize(
+    ("key", "meant"),
+    [
+        ("A.max.poll.records", "A.consumer.max.poll.records"),
+        ("B.compression.type", "B.producer.compression.type"),
+        ("A->B.max.partition.fetch.bytes", "A.consumer.max.partition.fetch.bytes"),
+        ("A->B.batch.size", "B.producer.batch.size"),
+        ("linger.ms", "B.producer.linger.ms"),
+        ("max.tasks", "tasks.max"),
+    ],
+)
+def test_a_key_in_a_likely_wrong_place_is_named_in_the_right_one(read_text: ReadText, key: str, meant: str) -> None:
+    assert said(read_text(f"{ONE_FLOW}{key} = 1")) == [
+        f"mm2.properties:7: warning: unknown key {key}; did you mean {meant}?"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("key", "finding"),
+    [
+        ("source.cluster.max.poll.records", "unknown key {}; did you mean source.consumer.max.poll.records?"),
+        ("target.cluster.batch.size", "unknown key {}; did you mean producer.override.batch.size?"),
+        ("source.security.protocol", "unknown key {}; did you mean source.cluster.security.protocol?"),
+        ("A->B.refresh.groups.enabled", "unknown key {}; did you mean refresh.groups.enabled?"),
+        ("offset.storage.replication.factor", "{} has no effect on a connector: it is a key of the worker"),
+        ("clusters", "{} has no effect on a connector: it is a key of MirrorMaker 2's dedicated mode"),
+    ],
+)
+def test_the_same_for_a_connector(read_text: ReadText, key: str, finding: str) -> None:
+    reading = read_text(json.dumps(CONNECTOR | {key: "1"}), "c.json")
+    assert worth_telling(reading) == [f"c.json: {key}: warning: {finding.format(key)}"]
+
+
+def test_what_no_connector_reads_of_the_target_is_told_once(read_text: ReadText) -> None:
+    reading = read_text(connector(target__cluster__send__buffer__bytes="1"), "c.json")
+    assert len([line for line in said(reading) if "send.buffer.bytes" in line]) == 1
+
+
+@pytest.mark.parametrize("key", ["checkpoints.topic.retention.ms", "A->B.readahead.queue.capacity"])
+def test_keys_that_were_only_ever_proposed_get_no_guess(read_text: ReadText, key: str) -> None:
+    assert said(read_text(f"{ONE_FLOW}{key} = 1")) == [
+        f"mm2.properties:7: warning: no version of MirrorMaker 2 reads {key}, though it was proposed once"
+    ]
+
+
+def test_variables_of_a_shell_are_told_without_showing_a_password(read_text: ReadText) -> None:
+    text = ONE_FLOW.replace("a:9092", "${BROKERS}")
+    assert said(read_text(f'{text}B.sasl.jaas.config = Login required password="${{PASSWORD}}";')) == [
+        f"mm2.properties:3: warning: A.bootstrap.servers {NO_PROVIDER}",
+        "mm2.properties:3: error: bootstrap.servers of cluster A: '${BROKERS}' must be host:port or [address]:port",
+        f"mm2.properties:7: warning: B.sasl.jaas.config {NO_PROVIDER}",
+    ]
+
+
+def test_templates_are_told_for_what_they_are(read_text: ReadText) -> None:
+    assert said(read_text(f"{ONE_FLOW}A.client.id = {{{{ name }}}}")) == [
+        f"mm2.properties:7: warning: A.client.id has {{{{…}}}}, {TEMPLATE}"
+    ]
+    [error] = said(read_text(MIRROR.replace("connectCluster: B", "connectCluster: {{ .Values.target }}"), "mm2.yaml"))
+    assert error.startswith("mm2.yaml:5: error: ")
+    assert error.endswith(f"; it has {{{{…}}}}, {TEMPLATE}")
+
+
+def test_a_reference_that_leads_nowhere_is_told_once_and_nothing_else_for_it(read_text: ReadText) -> None:
+    text = ONE_FLOW.replace("a:9092", "${file:/nowhere:brokers}") + (
+        "config.providers = file\n"
+        "config.providers.file.class = org.apache.kafka.common.config.provider.FileConfigProvider\n"
+        "A.security.protocol = SASL_PLAINTEXT\n"
+        "A.sasl.mechanism = PLAIN\n"
+        "A.sasl.jaas.config = ${file:/nowhere:jaas}\n"
+    )
+    nowhere = "cannot be resolved: /nowhere cannot be read: No such file or directory"
+    assert worth_telling(read_text(text)) == [
+        f"mm2.properties:3: error: A.bootstrap.servers: ${{file:/nowhere:brokers}} {nowhere}",
+        f"mm2.properties:11: error: A.sasl.jaas.config: ${{file:/nowhere:jaas}} {nowhere}",
+    ]
+
+
+def test_connectors_that_disagree_over_an_empty_text_are_told_so_that_it_can_be_seen(read_text: ReadText) -> None:
+    text = MIRROR.replace(', source.cluster.alias: ""', "") + "      checkpointConnector: {}\n"
+    [finding] = worth_telling(read_text(text, "mm2.yaml"))
+    assert "A->B is '' on the source connector but '.' on the checkpoint connector" in finding
+
+
+def test_every_flow_of_such_files_can_be_described(read_text: ReadText) -> None:
+    reading = read_text(f"{CLUSTERS}A->B.enabled = true\nsource.cluster.alias = A\n")
+    assert reading.settings is not None
+    assert [flow["flow"] for flow in describe(reading.settings)["flows"]] == ["A->B", "B->A"]
