@@ -5,18 +5,26 @@ topic goes on with the others and says so; it raises `farshore.errors.KafkaError
 at all. Nothing is ever deleted.
 """
 
-from .internal_topics import InternalTopic, InternalTopics, ensure_internal_topics, internal_topics
-from .topics import RemoteTopic, TopicFailure, TopicPlan, TopicSync, plan_topics, sync_topics
+from .internal_topics import (
+    InternalTopic,
+    InternalTopicProblem,
+    InternalTopics,
+    ensure_internal_topics,
+    wanted_internal_topics,
+)
+from .topic_configs import RemoteTopic
+from .topics import TopicFailure, TopicPlan, TopicSync, plan_topics, sync_topics
 
 __all__ = [
     "InternalTopic",
+    "InternalTopicProblem",
     "InternalTopics",
     "RemoteTopic",
     "TopicFailure",
     "TopicPlan",
     "TopicSync",
     "ensure_internal_topics",
-    "internal_topics",
+    "wanted_internal_topics",
     "plan_topics",
     "sync_topics",
 ]

@@ -19,8 +19,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 from farshore.config.settings import FlowSettings
-from farshore.control.topic_configs import ALREADY_THERE, why_refused
-from farshore.errors import KafkaError, RequestRefused
+from farshore.control.topic_configs import ALREADY_THERE, has_code, why_refused
+from farshore.errors import KafkaError
 from farshore.kafka.changes import Outcomes, create_topics
 from farshore.kafka.cluster import Cluster
 from farshore.kafka.facts import NewTopic
@@ -83,7 +83,7 @@ class InternalTopics:
     problems: tuple[InternalTopicProblem, ...] = ()
 
 
-def internal_topics(flow: FlowSettings) -> Iterator[InternalTopic]:
+def wanted_internal_topics(flow: FlowSettings) -> Iterator[InternalTopic]:
     """Every internal topic of a flow. No two have the same name, even across clusters."""
     source_alias, target_alias = flow.flow.source, flow.flow.target
     source, checkpoint, heartbeat, worker = flow.source, flow.checkpoint, flow.heartbeat, flow.worker
@@ -122,12 +122,12 @@ def ensure_internal_topics(flow: FlowSettings, source: Cluster, target: Cluster)
     created: list[InternalTopic] = []
     problems: list[InternalTopicProblem] = []
     for cluster in (source, target):
-        wanted = {each.name: each for each in internal_topics(flow) if each.cluster == cluster.alias}
+        wanted = {each.name: each for each in wanted_internal_topics(flow) if each.cluster == cluster.alias}
         if not wanted:
             continue
         there = cluster.topics()
         outcomes = _create(cluster, [each for each in wanted.values() if each.name not in there])
-        there |= _made_by_others(cluster, [name for name, error in outcomes.items() if _exists(error)])
+        there |= _made_by_others(cluster, [name for name, error in outcomes.items() if has_code(error, ALREADY_THERE)])
         for name, error in outcomes.items():
             topic = wanted[name]
             if error is None:
@@ -177,9 +177,5 @@ def _why(error: KafkaError, topic: InternalTopic, cluster: Cluster) -> str:
     return f"{topic.name} ({topic.purpose}): {why_refused(error, topic.as_new(), topic.factor_key, cluster)}"
 
 
-def _exists(error: KafkaError | None) -> bool:
-    return isinstance(error, RequestRefused) and error.code == ALREADY_THERE
-
-
 def _refuses_settings(error: KafkaError | None) -> bool:
-    return isinstance(error, RequestRefused) and error.code in ("INVALID_CONFIG", "POLICY_VIOLATION")
+    return has_code(error, "INVALID_CONFIG") or has_code(error, "POLICY_VIOLATION")

@@ -1,9 +1,10 @@
-"""The configuration that remote topics are made with: MirrorMaker 2's rule, and what to do where the target objects."""
+"""The settings of remote topics: those they are made with, by MirrorMaker 2's rule, and those the copy has to know."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+import time
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from farshore.config.settings import SourceSettings
@@ -13,6 +14,20 @@ from farshore.kafka.cluster import Cluster
 from farshore.kafka.facts import Configs, ConfigSource, ConfigValue, NewTopic
 
 ALREADY_THERE = "TOPIC_ALREADY_EXISTS"
+UNKNOWN_TOPIC = "UNKNOWN_TOPIC_OR_PART"
+"""The client library's names for answers of brokers."""
+
+_KNOWN_EVERYWHERE_WITHIN_SECONDS = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class RemoteTopic:
+    """What the copy has to know of a remote topic. None: the target does not let us see it."""
+
+    name: str
+    partitions: int
+    max_message_bytes: int | None = None
+    message_timestamp_type: str | None = None
 
 
 def configs_at_creation(source: Configs, settings: SourceSettings) -> dict[str, str]:
@@ -32,6 +47,26 @@ def _counts(entry: ConfigValue, settings: SourceSettings) -> bool:
     if entry.read_only or entry.sensitive or entry.source is ConfigSource.STATIC_BROKER:
         return False
     return entry.source is not ConfigSource.DEFAULT or settings.use_defaults_from == "source"
+
+
+def new_topics(
+    settings: SourceSettings, source: Cluster, wanted: Mapping[str, tuple[str, int]]
+) -> tuple[dict[str, NewTopic], dict[str, str]]:
+    """The topics to be made, by name; and why not, by source topic, for those with settings that cannot be read.
+
+    Made without them, a compacted topic would lose its records to the target's default retention. `wanted` has the
+    remote topic's name and partitions for each source topic.
+    """
+    new: dict[str, NewTopic] = {}
+    unreadable: dict[str, str] = {}
+    for topic, configs in source.topic_configs(wanted).items():
+        if isinstance(configs, KafkaError):
+            unreadable[topic] = f"its settings cannot be read, so its remote topic is not created: {configs}"
+            continue
+        name, partitions = wanted[topic]
+        given = configs_at_creation(configs, settings)
+        new[name] = NewTopic(name, partitions, settings.replication_factor, given)
+    return new, unreadable
 
 
 @dataclass(slots=True)
@@ -90,6 +125,32 @@ def why_refused(error: KafkaError, topic: NewTopic, factor_key: str, cluster: Cl
             "on it is not allowed"
         )
     return str(error)
+
+
+def remote_topics(target: Cluster, sizes: Mapping[str, int], created: Collection[str]) -> dict[str, RemoteTopic]:
+    """Existing remote topics, given with their partitions. Those just `created` get the time to become known."""
+    answers = target.topic_configs(sizes)
+    give_up = time.monotonic() + _KNOWN_EVERYWHERE_WITHIN_SECONDS
+    while (late := [n for n in created if has_code(answers.get(n), UNKNOWN_TOPIC)]) and time.monotonic() < give_up:
+        time.sleep(0.1)  # the broker we ask has not heard of it yet
+        answers |= target.topic_configs(late)
+    found = {}
+    for name, partitions in sizes.items():
+        largest, timestamps = (
+            _value(answers.get(name), key) for key in ("max.message.bytes", "message.timestamp.type")
+        )
+        found[name] = RemoteTopic(name, partitions, None if largest is None else int(largest), timestamps)
+    return found
+
+
+def _value(answer: Configs | KafkaError | None, key: str) -> str | None:
+    entry = None if answer is None or isinstance(answer, KafkaError) else answer.get(key)
+    return None if entry is None else entry.value
+
+
+def has_code(answer: object, code: str) -> bool:
+    """Whether an answer is the refusal that the client library calls `code`."""
+    return isinstance(answer, RequestRefused) and answer.code == code
 
 
 def _brokers(cluster: Cluster) -> int | None:

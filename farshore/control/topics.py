@@ -6,7 +6,6 @@ never shrink or go away. Unlike there, every topic has its own fate, and what co
 
 from __future__ import annotations
 
-import time
 from collections import Counter
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
@@ -14,20 +13,20 @@ from dataclasses import dataclass, field
 from farshore.config.settings import FlowSettings, SourceSettings
 from farshore.control.topic_configs import (
     ALREADY_THERE,
-    configs_at_creation,
+    UNKNOWN_TOPIC,
+    RemoteTopic,
     create_with_known_configs,
+    has_code,
+    new_topics,
+    remote_topics,
     why_refused,
 )
-from farshore.errors import KafkaError, PermissionDenied, RequestRefused
+from farshore.errors import PermissionDenied
 from farshore.kafka.changes import create_partitions
 from farshore.kafka.cluster import Cluster
-from farshore.kafka.facts import Configs, NewTopic
 from farshore.model import TopicPartition
 from farshore.naming import board_topic, ledger_topic
 from farshore.selection import selects_topic
-
-_KNOWN_EVERYWHERE_WITHIN_SECONDS = 5.0
-_UNKNOWN = "UNKNOWN_TOPIC_OR_PART"
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,23 +45,13 @@ class TopicPlan:
 
 
 @dataclass(frozen=True, slots=True)
-class RemoteTopic:
-    """What the copy has to know of a remote topic. None: the target does not let us see it."""
-
-    name: str
-    partitions: int
-    max_message_bytes: int | None = None
-    message_timestamp_type: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
 class TopicFailure:
     """A source topic that is not copied as it should be. `partitions` are those of its partitions left out for it."""
 
     topic: str
     remote: str
     reason: str
-    partitions: tuple[int, ...] = ()
+    partitions: range
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,40 +109,81 @@ def sync_topics(flow: FlowSettings, source: Cluster, target: Cluster, known: Col
     source_topics, target_topics = source.topics(), target.topics()
     plan = plan_topics(flow, source_topics, target_topics)
     vanished, hidden = _no_longer_seen(source, [topic for topic in known if topic not in source_topics])
-    new, unreadable = _new_topics(settings, source, source_topics, plan)
-    creations = create_with_known_configs(target, new.values())
-    growth = create_partitions(target, plan.grow)
-    created = {name: each.partitions for name, each in new.items() if creations.outcomes[name] is None}
-    grown = {name: total for name, total in plan.grow.items() if growth[name] is None}
-    sizes = {**target_topics, **created, **grown}
-    if any(_is_race(error) for error in (*creations.outcomes.values(), *growth.values())):
-        sizes = {**target.topics(), **created, **grown}
-    refused = {
-        name: why_refused(error, new[name], "replication.factor", target)
-        for name, error in creations.outcomes.items()
-        if error is not None
-    } | {name: f"partitions cannot be added: {error}" for name, error in growth.items() if error is not None}
-    reasons = {topic: refused.get(name, "") for topic, name in plan.remote.items()} | unreadable
-    failures = {
-        topic: TopicFailure(topic, name, reasons[topic], tuple(range(sizes.get(name, 0), source_topics[topic])))
+    applied = _apply(plan, settings, source, target, source_topics)
+    sizes = {**(target.topics() if applied.raced else target_topics), **applied.created, **applied.grown}
+    left_out = {
+        topic: TopicFailure(topic, name, applied.reason(topic, name, sizes), range(sizes.get(name, 0), partitions))
         for topic, name in plan.remote.items()
-        if sizes.get(name, 0) < source_topics[topic]
+        if sizes.get(name, 0) < (partitions := source_topics[topic])
+    } | {
+        topic: TopicFailure(
+            topic,
+            settings.policy.format_remote_topic(flow.flow.source, topic),
+            reason,
+            range(source_topics.get(topic, 0)),
+        )
+        for topic, reason in (*plan.collisions.items(), *hidden.items())
     }
-    for topic, reason in {**plan.collisions, **hidden}.items():
-        remote = settings.policy.format_remote_topic(flow.flow.source, topic)
-        failures[topic] = TopicFailure(topic, remote, reason, tuple(range(source_topics.get(topic, 0))))
     return TopicSync(
         partitions={
             TopicPartition(topic, number): TopicPartition(name, number)
             for topic, name in plan.remote.items()
             for number in range(min(source_topics[topic], sizes.get(name, 0)))
         },
-        remote_topics=_remote_topics(target, {n: sizes[n] for n in plan.remote.values() if n in sizes}, created),
-        created=created,
-        grown=grown,
-        without={name: configs for name, configs in creations.without.items() if name in created},
-        failures=tuple(failures[topic] for topic in sorted(failures)),
+        remote_topics=remote_topics(
+            target, {name: sizes[name] for name in plan.remote.values() if name in sizes}, applied.created
+        ),
+        created=applied.created,
+        grown=applied.grown,
+        without=applied.without,
+        failures=tuple(left_out[topic] for topic in sorted(left_out)),
         vanished=vanished,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Applied:
+    """What became of a plan. `unreadable` has reasons by source topic, `refused` by remote topic.
+
+    `raced`: somebody else made remote topics or partitions between our looking and our doing.
+    """
+
+    created: Mapping[str, int]
+    grown: Mapping[str, int]
+    without: Mapping[str, tuple[str, ...]]
+    unreadable: Mapping[str, str]
+    refused: Mapping[str, str]
+    raced: frozenset[str]
+
+    def reason(self, topic: str, remote: str, sizes: Mapping[str, int]) -> str:
+        if remote in self.raced and remote in sizes:
+            return f"somebody else has just made {remote} with {sizes[remote]} partitions; it grows at the next pass"
+        return self.unreadable.get(topic) or self.refused[remote]
+
+
+def _apply(
+    plan: TopicPlan, settings: SourceSettings, source: Cluster, target: Cluster, source_topics: Mapping[str, int]
+) -> _Applied:
+    new, unreadable = new_topics(
+        settings, source, {topic: (plan.remote[topic], source_topics[topic]) for topic in plan.create}
+    )
+    creations = create_with_known_configs(target, new.values())
+    growth = create_partitions(target, plan.grow)
+    refused = {}
+    for name, error in creations.outcomes.items():
+        if error is not None:
+            hint = "; config.properties.exclude can leave a setting out" if has_code(error, "INVALID_CONFIG") else ""
+            refused[name] = why_refused(error, new[name], "replication.factor", target) + hint
+    refused |= {name: f"partitions cannot be added: {error}" for name, error in growth.items() if error is not None}
+    created = {name: each.partitions for name, each in new.items() if name not in refused}
+    raced = (ALREADY_THERE, "INVALID_PARTITIONS")
+    return _Applied(
+        created,
+        {name: total for name, total in plan.grow.items() if name not in refused},
+        {name: configs for name, configs in creations.without.items() if name in created},
+        unreadable,
+        refused,
+        frozenset(n for n, e in (*creations.outcomes.items(), *growth.items()) if any(has_code(e, c) for c in raced)),
     )
 
 
@@ -192,52 +222,5 @@ def _collisions(flow: FlowSettings, selected: Mapping[str, str]) -> dict[str, st
 def _no_longer_seen(source: Cluster, topics: Collection[str]) -> tuple[frozenset[str], dict[str, str]]:
     """Which topics are no more, and which ones only may not be seen any more, with the reason."""
     answers = source.describe_topics(topics)
-    vanished = frozenset(name for name, each in answers.items() if _has_code(each, _UNKNOWN))
+    vanished = frozenset(name for name, each in answers.items() if has_code(each, UNKNOWN_TOPIC))
     return vanished, {name: str(each) for name, each in answers.items() if isinstance(each, PermissionDenied)}
-
-
-def _new_topics(
-    settings: SourceSettings, source: Cluster, source_topics: Mapping[str, int], plan: TopicPlan
-) -> tuple[dict[str, NewTopic], dict[str, str]]:
-    """The topics to be made by name; and why not, by source topic, for those with settings that cannot be read.
-
-    Made without them, a compacted topic would lose its records to the target's default retention.
-    """
-    new: dict[str, NewTopic] = {}
-    unreadable: dict[str, str] = {}
-    for topic, configs in source.topic_configs(plan.create).items():
-        if isinstance(configs, KafkaError):
-            unreadable[topic] = f"its settings cannot be read, so its remote topic is not created: {configs}"
-            continue
-        name, given = plan.remote[topic], configs_at_creation(configs, settings)
-        new[name] = NewTopic(name, source_topics[topic], settings.replication_factor, given)
-    return new, unreadable
-
-
-def _remote_topics(target: Cluster, sizes: Mapping[str, int], created: Collection[str]) -> dict[str, RemoteTopic]:
-    answers = target.topic_configs(sizes)
-    give_up = time.monotonic() + _KNOWN_EVERYWHERE_WITHIN_SECONDS
-    while (late := [n for n in created if _has_code(answers.get(n), _UNKNOWN)]) and time.monotonic() < give_up:
-        time.sleep(0.1)  # the broker we ask has not heard of it yet
-        answers |= target.topic_configs(late)
-    found = {}
-    for name, partitions in sizes.items():
-        largest, timestamps = (
-            _value(answers.get(name), key) for key in ("max.message.bytes", "message.timestamp.type")
-        )
-        found[name] = RemoteTopic(name, partitions, None if largest is None else int(largest), timestamps)
-    return found
-
-
-def _value(answer: Configs | KafkaError | None, key: str) -> str | None:
-    entry = None if answer is None or isinstance(answer, KafkaError) else answer.get(key)
-    return None if entry is None else entry.value
-
-
-def _is_race(error: KafkaError | None) -> bool:
-    """Somebody else made it between our looking and our doing."""
-    return _has_code(error, ALREADY_THERE) or _has_code(error, "INVALID_PARTITIONS")
-
-
-def _has_code(answer: object, code: str) -> bool:
-    return isinstance(answer, RequestRefused) and answer.code == code

@@ -31,6 +31,7 @@ class Scene:
     source_servers: str
     target_servers: str
     directory: Path
+    target_properties: Mapping[str, str] = field(default_factory=dict)
     clusters: list[Cluster] = field(default_factory=list)
 
     @property
@@ -42,18 +43,23 @@ class Scene:
         path.write_text(
             "\n".join((
                 f"clusters = {self.alias}, B", f"{self.alias}.bootstrap.servers = {self.source_servers}",
-                f"B.bootstrap.servers = {self.target_servers}", f"{self.alias}->B.enabled = true",
+                *(f"B.{k} = {v}" for k, v in {"bootstrap.servers": self.target_servers, **self.target_properties}.items()),
+                f"{self.alias}->B.enabled = true",
                 f"{self.alias}->B.topics = {self.topic}.*", "replication.factor = 1",
                 "heartbeats.replication.enabled = false", "emit.heartbeats.enabled = false", *lines,
             ))
         )  # fmt: skip
         return next(each for each in load([path]).flows if each.flow.source == self.alias)
 
-    def sync(self, *lines: str, known: tuple[str, ...] = ()) -> TopicSync:
-        flow = self.flow(*lines)
+    def clusters_of(self, flow: FlowSettings) -> tuple[Cluster, Cluster]:
         if not self.clusters:
             self.clusters.extend(Cluster(alias, flow.side(alias).admin) for alias in (self.alias, "B"))
-        return sync_topics(flow, *self.clusters, known=known)
+        source, target = self.clusters
+        return source, target
+
+    def sync(self, *lines: str, known: tuple[str, ...] = ()) -> TopicSync:
+        flow = self.flow(*lines)
+        return sync_topics(flow, *self.clusters_of(flow), known=known)
 
     def create(self, suffix: str = "", partitions: int = 1, **configs: str) -> str:
         create_topic(self.source_servers, self.topic + suffix, partitions, **configs)
@@ -137,7 +143,7 @@ def test_too_high_a_replication_factor_is_said_for_each_topic_and_stops_no_other
     found = scene.sync("replication.factor = 3")
     reason = "replication.factor is 3, but B has 1 broker: set it to at most 1, or to -1 for the brokers' default"
     assert [(each.topic, each.reason, each.partitions) for each in found.failures] == [
-        (topic, reason, (0, 1)) for topic in topics
+        (topic, reason, range(2)) for topic in topics
     ]
     assert list(found.partitions) == [TopicPartition(there, 0)]
     assert scene.sync("replication.factor = -1").failures == ()
@@ -148,7 +154,7 @@ def test_a_name_that_kafka_does_not_take_stops_no_other(scene: Scene) -> None:
     topic = scene.create()
     found = scene.sync()
     [failure] = found.failures
-    assert (failure.topic, failure.partitions) == (long, (0,))
+    assert (failure.topic, failure.partitions) == (long, range(1))
     assert "(TOPIC_EXCEPTION)" in failure.reason
     assert list(found.partitions) == [TopicPartition(topic, 0)]
 
