@@ -19,7 +19,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 from farshore.config.settings import FlowSettings
-from farshore.control.topic_configs import ALREADY_THERE, has_code, why_refused
+from farshore.control.topic_configs import ALREADY_THERE, brokers_if_too_few, has_code, why_refused
 from farshore.errors import KafkaError
 from farshore.kafka.changes import Outcomes, create_topics
 from farshore.kafka.cluster import Cluster
@@ -128,13 +128,14 @@ def ensure_internal_topics(flow: FlowSettings, source: Cluster, target: Cluster)
         there = cluster.topics()
         outcomes = _create(cluster, [each for each in wanted.values() if each.name not in there])
         there |= _made_by_others(cluster, [name for name, error in outcomes.items() if has_code(error, ALREADY_THERE)])
+        brokers = brokers_if_too_few(cluster, outcomes)
         for name, error in outcomes.items():
             topic = wanted[name]
             if error is None:
                 created.append(topic)
                 partitions[name] = topic.partitions
             elif name not in there:
-                problems.append(InternalTopicProblem(topic, _why(error, topic, cluster), missing=True))
+                problems.append(InternalTopicProblem(topic, _why(error, topic, brokers), missing=True))
         found = {name: there[name] for name in wanted if name in there and name not in partitions}
         partitions |= found
         problems += _at_risk(cluster, [wanted[name] for name in found])
@@ -173,8 +174,8 @@ def _at_risk(cluster: Cluster, topics: list[InternalTopic]) -> Iterator[Internal
             yield InternalTopicProblem(topic, reason, missing=False)
 
 
-def _why(error: KafkaError, topic: InternalTopic, cluster: Cluster) -> str:
-    return f"{topic.name} ({topic.purpose}): {why_refused(error, topic.as_new(), topic.factor_key, cluster)}"
+def _why(error: KafkaError, topic: InternalTopic, brokers: int | None) -> str:
+    return f"{topic.name} ({topic.purpose}): {why_refused(error, topic.as_new(), topic.factor_key, brokers)}"
 
 
 def _refuses_settings(error: KafkaError | None) -> bool:

@@ -15,6 +15,7 @@ from farshore.kafka.facts import Configs, ConfigSource, ConfigValue, NewTopic
 
 ALREADY_THERE = "TOPIC_ALREADY_EXISTS"
 UNKNOWN_TOPIC = "UNKNOWN_TOPIC_OR_PART"
+_FACTOR_TOO_HIGH = "INVALID_REPLICATION_FACTOR"
 """The client library's names for answers of brokers."""
 
 _KNOWN_EVERYWHERE_WITHIN_SECONDS = 5.0
@@ -108,21 +109,30 @@ def unknown_config(error: KafkaError | None, topic: NewTopic) -> str | None:
     return said[1] if said is not None and said[1] in topic.configs else None
 
 
-def why_refused(error: KafkaError, topic: NewTopic, factor_key: str, cluster: Cluster) -> str:
+def brokers_if_too_few(cluster: Cluster, outcomes: Outcomes) -> int | None:
+    """How many brokers there are, if a replication factor was too high for them."""
+    if not any(has_code(error, _FACTOR_TOO_HIGH) for error in outcomes.values()):
+        return None
+    try:
+        return len(cluster.describe().brokers)
+    except KafkaError:
+        return None
+
+
+def why_refused(error: KafkaError, topic: NewTopic, factor_key: str, brokers: int | None) -> str:
     """Why a topic could not be made, with what to do about it. `factor_key` said its replication factor."""
+    there = error.cluster
     if isinstance(error, PermissionDenied):
-        return f"{cluster.alias}: {topic.name} is not to be seen and may not be created: CREATE on it is not allowed"
-    if not isinstance(error, RequestRefused):
-        return str(error)
-    if error.code == "INVALID_REPLICATION_FACTOR" and (brokers := _brokers(cluster)) is not None:
+        return f"{there}: {topic.name} is not to be seen and may not be created: CREATE on it is not allowed"
+    if has_code(error, _FACTOR_TOO_HIGH) and brokers is not None:
         return (
-            f"{factor_key} is {topic.replication_factor}, but {cluster.alias} has {brokers} "
+            f"{factor_key} is {topic.replication_factor}, but {there} has {brokers} "
             f"broker{'' if brokers == 1 else 's'}: set it to at most {brokers}, or to -1 for the brokers' default"
         )
-    if error.code == ALREADY_THERE:
+    if has_code(error, ALREADY_THERE):
         return (
-            f"{cluster.alias}: {topic.name} exists, but is not to be seen: somebody else has just made it, or DESCRIBE "
-            "on it is not allowed"
+            f"{there}: {topic.name} exists, but is not to be seen: somebody else has just made it, or DESCRIBE on it "
+            "is not allowed"
         )
     return str(error)
 
@@ -151,10 +161,3 @@ def _value(answer: Configs | KafkaError | None, key: str) -> str | None:
 def has_code(answer: object, code: str) -> bool:
     """Whether an answer is the refusal that the client library calls `code`."""
     return isinstance(answer, RequestRefused) and answer.code == code
-
-
-def _brokers(cluster: Cluster) -> int | None:
-    try:
-        return len(cluster.describe().brokers)
-    except KafkaError:
-        return None

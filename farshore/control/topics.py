@@ -15,6 +15,7 @@ from farshore.control.topic_configs import (
     ALREADY_THERE,
     UNKNOWN_TOPIC,
     RemoteTopic,
+    brokers_if_too_few,
     create_with_known_configs,
     has_code,
     new_topics,
@@ -158,7 +159,8 @@ class _Applied:
     def reason(self, topic: str, remote: str, sizes: Mapping[str, int]) -> str:
         if remote in self.raced and remote in sizes:
             return f"somebody else has just made {remote} with {sizes[remote]} partitions; it grows at the next pass"
-        return self.unreadable.get(topic) or self.refused[remote]
+        gone = f"{remote} has been deleted by somebody else just now; it is made at the next pass"
+        return self.unreadable.get(topic) or self.refused.get(remote, gone)
 
 
 def _apply(
@@ -169,11 +171,12 @@ def _apply(
     )
     creations = create_with_known_configs(target, new.values())
     growth = create_partitions(target, plan.grow)
+    brokers = brokers_if_too_few(target, creations.outcomes)
     refused = {}
     for name, error in creations.outcomes.items():
         if error is not None:
             hint = "; config.properties.exclude can leave a setting out" if has_code(error, "INVALID_CONFIG") else ""
-            refused[name] = why_refused(error, new[name], "replication.factor", target) + hint
+            refused[name] = why_refused(error, new[name], "replication.factor", brokers) + hint
     refused |= {name: f"partitions cannot be added: {error}" for name, error in growth.items() if error is not None}
     created = {name: each.partitions for name, each in new.items() if name not in refused}
     raced = (ALREADY_THERE, "INVALID_PARTITIONS")
