@@ -1,0 +1,59 @@
+"""`farshore run` as a user runs it, between real clusters."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from records import create_topic, produce
+from test_run_support import Load, Mirror, wait_until
+
+from farshore.local import Cluster
+
+
+def test_once_copies_what_is_there_and_ends(
+    source_cluster: Cluster, target_cluster: Cluster, topic: str, tmp_path: Path
+) -> None:
+    create_topic(source_cluster.bootstrap_servers, topic, 3)
+    records = [{"key": b"%d" % n, "value": b"v%d" % n, "partition": n % 3} for n in range(3000)]
+    produce(source_cluster.bootstrap_servers, topic, records)
+    mirror = Mirror(tmp_path, source_cluster, target_cluster, topic)
+    with mirror.running("--once") as program:
+        assert program.ended() == 0, program.said
+    assert mirror.copied(topic) == mirror.written(topic)
+    assert f"{mirror.alias}->B: 3000 records, 0 left" in program.said
+
+
+def test_a_steady_run_finds_new_topics_and_the_next_run_goes_on_where_it_stopped(
+    source_cluster: Cluster, target_cluster: Cluster, topic: str, tmp_path: Path
+) -> None:
+    later = f"{topic}-later"
+    create_topic(source_cluster.bootstrap_servers, topic, 3)
+    mirror = Mirror(tmp_path, source_cluster, target_cluster, f"{topic}.*")
+    with Load(source_cluster, topic, 3) as load:
+        with mirror.running() as program:
+            wait_until(lambda: mirror.has_copied(topic, 500), "records copied")
+            create_topic(source_cluster.bootstrap_servers, later)
+            produce(source_cluster.bootstrap_servers, later, [{"value": b"%d" % n} for n in range(100)])
+            wait_until(lambda: mirror.has_copied(later, 100), "a topic found that was created later")
+            copied = len(mirror.copied(topic))
+            wait_until(lambda: mirror.has_copied(topic, copied + 200), "the first topic still copied")
+            assert program.stop() == 0, program.said
+        load.wait_for_more(500)
+        with mirror.running() as program:
+            wait_until(lambda: mirror.has_copied(topic, load.count - 500), "the second run catching up")
+            load.end()
+            wait_until(lambda: mirror.has_copied(topic, load.count), "all records copied")
+            assert program.stop() == 0, program.said
+    assert mirror.copied(topic) == mirror.written(topic)
+    assert mirror.copied(later) == mirror.written(later)
+
+
+def test_a_faulty_configuration_ends_the_program_before_anything_is_started(
+    source_cluster: Cluster, target_cluster: Cluster, topic: str, tmp_path: Path
+) -> None:
+    mirror = Mirror(tmp_path, source_cluster, target_cluster, topic, **{"tasks.max": "many"})
+    with mirror.running() as program:
+        assert program.ended() == 1
+    assert "tasks.max" in program.said
+    assert "Spark" not in program.said
+    assert "Traceback" not in program.said

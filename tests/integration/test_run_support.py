@@ -1,0 +1,236 @@
+"""What the tests of whole runs share: the program in a process of its own, steady load, and comparing every record."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+import uuid
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from confluent_kafka import Producer
+from records import Record, read_all
+
+from farshore.local import Cluster
+from farshore.local.processes import BoundProcess
+
+WAIT_SECONDS = 60.0
+STOP_SECONDS = 60.0
+
+
+def wait_until(true: Callable[[], bool], what: str, within: float = WAIT_SECONDS) -> None:
+    give_up_at = time.monotonic() + within
+    while not true():
+        assert time.monotonic() < give_up_at, f"not within {within:.0f} s: {what}"
+        time.sleep(0.1)
+
+
+class Mirror:
+    """A flow between two clusters under a source alias that no other test uses, so clusters may be shared."""
+
+    def __init__(self, home: Path, source: Cluster, target: Cluster, topics: str, **settings: str) -> None:
+        self.home = home
+        self.source = source
+        self.target = target
+        self.alias = f"a{uuid.uuid4().hex[:8]}"
+        self.properties = home / "mm2.properties"
+        lines = {
+            "clusters": f"{self.alias}, B",
+            f"{self.alias}.bootstrap.servers": source.bootstrap_servers,
+            "B.bootstrap.servers": target.bootstrap_servers,
+            f"{self.alias}->B.enabled": "true",
+            f"{self.alias}->B.topics": topics,
+            f"B->{self.alias}.enabled": "false",
+            "replication.factor": "1",
+            "offset-syncs.topic.replication.factor": "1",
+            "checkpoints.topic.replication.factor": "1",
+            "heartbeats.topic.replication.factor": "1",
+            "offset.storage.replication.factor": "1",
+            "status.storage.replication.factor": "1",
+            "config.storage.replication.factor": "1",
+            "B.offset.flush.interval.ms": "1000",
+            "tasks.max": "2",
+            "refresh.topics.interval.seconds": "1",
+            "sync.topic.acls.enabled": "false",
+            "emit.checkpoints.enabled": "false",
+            "emit.heartbeats.enabled": "false",
+            **settings,
+        }
+        self.properties.write_text("".join(f"{key} = {value}\n" for key, value in lines.items()))
+
+    def remote(self, topic: str) -> str:
+        return f"{self.alias}.{topic}"
+
+    def copied(self, topic: str) -> list[Record]:
+        return read_all(self.target.bootstrap_servers, self.remote(topic))
+
+    def written(self, topic: str) -> list[Record]:
+        return read_all(self.source.bootstrap_servers, topic)
+
+    def has_copied(self, topic: str, at_least: int) -> bool:
+        """Whether so many records are there; also false while there is no remote topic."""
+        try:
+            return len(self.copied(topic)) >= at_least
+        except KeyError:
+            return False
+
+    @contextmanager
+    def running(self, *arguments: str, log: str = "farshore.log") -> Iterator[Farshore]:
+        """`farshore run`; killed, if it is still there, when the block is left."""
+        with Farshore(self.properties, self.home / log, *arguments) as program:
+            yield program
+
+
+class Farshore:
+    """`farshore run` as a user starts it. Never outlives the tests, neither do Spark's processes."""
+
+    def __init__(self, properties: Path, log: Path, *arguments: str) -> None:
+        self._log = log
+        command = [sys.executable, "-c", "from farshore.cli import main; main()", "run", *arguments, properties]
+        with log.open("a") as file:
+            self._process = BoundProcess(command, stdout=file, stderr=subprocess.STDOUT)
+
+    def __enter__(self) -> Farshore:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.kill_all()
+
+    def ended(self, within: float = WAIT_SECONDS) -> int:
+        """The exit code, once it has ended by itself."""
+        return self._process.wait(within)
+
+    def stop(self) -> int:
+        """SIGTERM, and the exit code."""
+        self._process.terminate()
+        return self._process.wait(STOP_SECONDS)
+
+    @property
+    def said(self) -> str:
+        return self._log.read_text()
+
+    @property
+    def running(self) -> bool:
+        return self._process.running()
+
+    @property
+    def driver(self) -> int:
+        """The process id of the driver: the only child of the one that guards it."""
+        (driver,) = children_of(self._process.pid)
+        return driver
+
+    def workers(self) -> list[int]:
+        """The process ids of the Python workers: the children of Spark's daemon that forks them."""
+        return [worker for pid in descendants_of(self.driver) if is_daemon(pid) for worker in children_of(pid)]
+
+    def kill_all(self) -> None:
+        left = descendants_of(self._process.pid) if self._process.running() else []
+        self._process.kill()
+        for pid in left:
+            try:
+                os.kill(pid, signal.SIGKILL)
+            except ProcessLookupError:
+                continue
+
+
+def _processes() -> dict[int, tuple[int, str]]:
+    """Parent and command line of every process."""
+    listed = subprocess.run(["ps", "-A", "-o", "pid=,ppid=,args="], capture_output=True, text=True, check=True).stdout
+    rows = (line.split(None, 2) for line in listed.splitlines())
+    return {int(row[0]): (int(row[1]), row[2] if len(row) > 2 else "") for row in rows}
+
+
+def children_of(pid: int) -> list[int]:
+    return [child for child, (parent, _) in _processes().items() if parent == pid]
+
+
+def descendants_of(pid: int) -> list[int]:
+    everyone = _processes()
+    found = [pid]
+    for ancestor in found:
+        found += [child for child, (parent, _) in everyone.items() if parent == ancestor]
+    return found[1:]
+
+
+def is_daemon(pid: int) -> bool:
+    """Whether it is the first `pyspark.daemon`, not a worker: workers are forks of it and carry the same name."""
+    everyone = _processes()
+    parent, command = everyone.get(pid, (0, ""))
+    return "pyspark.daemon" in command and "pyspark.daemon" not in everyone.get(parent, (0, ""))[1]
+
+
+def exists(pid: int) -> bool:
+    return pid in _processes()
+
+
+class Load:
+    """Produces about `rate` records a second, in turn to each partition, from a thread, until the block is left.
+
+    Every value is different. Each record is acknowledged in the order of its partition; none is given up.
+    """
+
+    def __init__(self, cluster: Cluster, topic: str, partitions: int, rate: int = 500) -> None:
+        self._producer = Producer(
+            {"bootstrap.servers": cluster.bootstrap_servers, "enable.idempotence": True, "linger.ms": 5,
+             "message.timeout.ms": 120_000, "log_level": 0}
+        )  # fmt: skip
+        self._topic = topic
+        self._partitions = partitions
+        self._rate = rate
+        self._ending = threading.Event()
+        self._thread = threading.Thread(target=self._produce, daemon=True)
+        self.count = 0
+
+    def __enter__(self) -> Load:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.end()
+
+    def end(self) -> None:
+        """All is written when this returns."""
+        self._ending.set()
+        self._thread.join(10)
+        assert self._producer.flush(WAIT_SECONDS) == 0
+
+    def wait_for_more(self, records: int) -> None:
+        wanted = self.count + records
+        wait_until(lambda: self.count >= wanted, f"{records} more records produced")
+
+    def _produce(self) -> None:
+        step = max(1, self._rate // 50)
+        while not self._ending.wait(step / self._rate):
+            for _ in range(step):
+                value = b"%d" % self.count
+                self._producer.produce(self._topic, value, partition=self.count % self._partitions)
+                self.count += 1
+            self._producer.poll(0)
+
+
+def recopied(written: list[Record], copied: list[Record]) -> dict[int, list[int]]:
+    """By partition, how many records were copied again each time that copying went back.
+
+    Fails if any record is missing, out of order, or not as it was: after going back by some records the copy has to
+    go on from there without leaving one out.
+    """
+    found: dict[int, list[int]] = {}
+    for partition in sorted({record.partition for record in written}):
+        wanted = [record for record in written if record.partition == partition]
+        place = {record: index for index, record in enumerate(wanted)}
+        assert len(place) == len(wanted)
+        expected = reached = 0
+        for record in (record for record in copied if record.partition == partition):
+            at = place[record]
+            if at != expected:
+                assert at < expected, f"partition {partition}: records {expected} to {at - 1} are missing before {at}"
+                found.setdefault(partition, []).append(expected - at)
+            expected = at + 1
+            reached = max(reached, expected)
+        assert reached == len(wanted), f"partition {partition}: nothing after record {reached} of {len(wanted)}"
+    return found
