@@ -11,6 +11,7 @@ import threading
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from farshore.config.settings import FlowSettings, Settings, SourceSettings
@@ -53,16 +54,19 @@ class FlowStatus:
 class Service:
     """All flows of a configuration. `start`, look at `status`, `stop`; or `run_once`."""
 
-    def __init__(self, settings: Settings, *, master: str | None = None, once: bool = False) -> None:
+    def __init__(
+        self, settings: Settings, *, master: str | None = None, once: bool = False, jvm_log: Path | None = None
+    ) -> None:
         self._copying = [flow for flow in settings.flows if flow.source is not None and not flow.source.paused]
         self._master = master
         self._once = once
+        self._jvm_log = jvm_log
         self._session: Any = None
         self._runners: list[_FlowRunner] = []
 
     def start(self) -> None:
         slots = sum(flow.source.tasks_max for flow in self._copying if flow.source is not None)
-        self._session = open_session(self._master, slots)
+        self._session = open_session(self._master, slots, jvm_log=self._jvm_log)
         self._runners = [_FlowRunner(flow, self._session, self._once) for flow in self._copying]
         for runner in self._runners:
             runner.thread.start()

@@ -8,6 +8,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 from farshore.dataplane.task import Order, Outcome, copy_slot
@@ -27,28 +28,41 @@ _NEEDED = {
 """A second attempt of a slot beside the first, or executors that come and go, would copy twice."""
 
 
-def open_session(master: str | None, slots: int, *, ui: bool = False) -> Any:
-    """The Spark session for all flows. On this machine with a thread for every slot: they mostly wait."""
+def open_session(master: str | None, slots: int, *, ui: bool = False, jvm_log: Path | None = None) -> Any:
+    """The Spark session for all flows. On this machine with a thread for every slot: they mostly wait.
+
+    What Java and the Python workers print goes to `jvm_log`, if given, instead of this process' own streams.
+    """
     os.environ["PYSPARK_PYTHON"] = sys.executable
     if master is None:
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    from pyspark import SparkConf, SparkContext
     from pyspark.sql import SparkSession
 
-    builder = SparkSession.builder.appName("farshore").master(master or f"local[{slots + 2},4]")
+    conf = SparkConf().setAppName("farshore").setMaster(master or f"local[{slots + 2},4]")
     for key, value in {
         **_NEEDED,
         "spark.ui.enabled": str(ui).lower(),
         "spark.ui.showConsoleProgress": "false",
         "spark.api.mode": "classic",
     }.items():
-        builder = builder.config(key, value)
-    session = builder.getOrCreate()
+        conf.set(key, value)
+    if jvm_log is not None and SparkContext._active_spark_context is None:
+        SparkContext(conf=conf, gateway=_quiet_gateway(conf, jvm_log))
+    session = SparkSession.builder.config(conf=conf).getOrCreate()
     session.sparkContext.setLogLevel("ERROR")
     for key in ("spark.speculation", "spark.dynamicAllocation.enabled"):
         if session.conf.get(key, "false") == "true":
             session.stop()
             raise ConfigError([f"{key} is on in this Spark, which would copy records twice: switch it off"])
     return session
+
+
+def _quiet_gateway(conf: Any, jvm_log: Path) -> Any:
+    from pyspark.java_gateway import launch_gateway
+
+    with jvm_log.open("ab") as log:
+        return launch_gateway(conf, popen_kwargs={"stdout": log, "stderr": log})  # type: ignore[no-untyped-call]
 
 
 class SlotJob:
