@@ -8,7 +8,7 @@ import sys
 import typer
 
 from farshore import __version__
-from farshore.cli import check, local, run
+from farshore.cli import check, demo, local, run
 from farshore.errors import FarshoreError
 
 app = typer.Typer(
@@ -22,6 +22,7 @@ app = typer.Typer(
 )
 app.command(name="check")(check.check)
 app.command(name="run")(run.run)
+app.command(name="demo")(demo.demo)
 app.add_typer(local.app, name="local")
 
 
