@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from farshore.wire.batch import Batch, Codec, OldBatch, Scan, next_sequence
 from farshore.wire.copy_rules import CommittedOnly, why_not_as_it_is
@@ -94,7 +94,7 @@ class _Item:
 class PartitionCopy:
     """`next_fetch` is the next upstream offset to ask for; at first, where to begin. `held` bytes of it are in memory.
 
-    With `unfit` set nothing is sent from that offset on; setting it to None tries again from there.
+    With `unfit` set nothing is sent from that offset on, until `try_unfit_again`.
     """
 
     next_fetch: int
@@ -207,6 +207,12 @@ class PartitionCopy:
         )
         self._queue_again(self._sealed(encoded, sent.sequence, sent.sources, sent.held))
 
+    def try_unfit_again(self) -> None:
+        """Perhaps the target takes by now what it would not: ask it, whatever limit we were told."""
+        assert self.unfit is not None
+        self.target = replace(self.target, max_message_bytes=max(self.target.max_message_bytes, self.unfit.size))
+        self.unfit = None
+
     def go_on_at(self, offset: int) -> None:
         """The log does not hold `next_fetch`: continue elsewhere. Only when idle, so that the order stays."""
         assert self.idle
@@ -287,7 +293,9 @@ class PartitionCopy:
 
     def _stop_at(self, unfit: Unfit, sequence: int) -> None:
         """Forget everything from `unfit` on, which will be fetched anew: `sequence` is that of its record."""
-        self.unfit, self.next_fetch, self._next_sequence = unfit, unfit.offset, sequence
+        self.unfit, self._next_sequence = unfit, sequence
+        # Fetched anew, its batch may begin before it: `start` keeps what went out already from going out again.
+        self.next_fetch = self.start = unfit.offset
         dropped = [sent for sent in self._again if sent.first_offset >= unfit.offset]
         self.held -= sum(item.held for item in self._waiting) + sum(sent.held for sent in dropped)
         self._waiting.clear()

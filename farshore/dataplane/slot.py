@@ -16,7 +16,7 @@ import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from farshore.dataplane.partition import PartitionCopy, Run, Sent, Target
+from farshore.dataplane.partition import PartitionCopy, Run, Sent, Target, Unfit
 from farshore.dataplane.trouble import Trouble
 from farshore.errors import KafkaError, WireError
 from farshore.kafka.raw import At, Fetched, FetchPartition, IsolationLevel, Produced, ProducePartition, RawCluster
@@ -71,6 +71,7 @@ class _Entry:
     source_leader: int | None = None
     target_leader: int | None = None
     log_end: int | None = None
+    told_unfit: Unfit | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,18 +194,23 @@ class Slot:
     async def _keep_fetching(self) -> None:
         """One long poll at a time for each broker that leads any partition."""
         polls: dict[int, asyncio.Task[None]] = {}
-        while True:
-            for broker in {e.source_leader for e in self._entries.values()} - {None}:
-                assert broker is not None
-                if broker not in polls or polls[broker].done():
-                    if broker in polls:
-                        polls[broker].result()
-                    polls[broker] = asyncio.create_task(self._poll(broker))
-            running = [poll for poll in polls.values() if not poll.done()]
-            if running:
-                await asyncio.wait(running, timeout=0.2, return_when=asyncio.FIRST_COMPLETED)
-            else:
-                await asyncio.sleep(_PAUSE_SECONDS)
+        try:
+            while True:
+                for broker in {e.source_leader for e in self._entries.values()} - {None}:
+                    assert broker is not None
+                    if broker not in polls or polls[broker].done():
+                        if broker in polls:
+                            polls[broker].result()
+                        polls[broker] = asyncio.create_task(self._poll(broker))
+                running = [poll for poll in polls.values() if not poll.done()]
+                if running:
+                    await asyncio.wait(running, timeout=0.2, return_when=asyncio.FIRST_COMPLETED)
+                else:
+                    await asyncio.sleep(_PAUSE_SECONDS)
+        finally:
+            for poll in polls.values():
+                poll.cancel()
+            await asyncio.gather(*polls.values(), return_exceptions=True)
 
     async def _poll(self, broker: int) -> None:
         room = self._limits.budget_bytes - self._reserved - sum(e.copy.held for e in self._entries.values())
@@ -213,6 +219,7 @@ class Slot:
             await asyncio.sleep(_PAUSE_SECONDS)
             return
         max_bytes = min(room, self._limits.fetch_max_bytes)
+        offsets = {e.assignment.partition: e.copy.next_fetch for e in asked}
         self._reserved += max_bytes
         try:
             answers = await self._source.fetch(
@@ -237,7 +244,11 @@ class Slot:
         finally:
             self._reserved -= max_bytes
         for answer in answers:
-            await self._take(self._entries[TopicPartition(answer.topic, answer.partition)], answer)
+            partition = TopicPartition(answer.topic, answer.partition)
+            entry = self._entries[partition]
+            # Sent back meanwhile, it has no use for an answer to what it asked before: to take it would be a gap.
+            if entry.copy.next_fetch == offsets[partition]:
+                await self._take(entry, answer)
         self._sendable.set()
         self._rotate(asked)
 
@@ -317,11 +328,13 @@ class Slot:
         for entry in self._entries.values():
             if entry.target_leader is None or not entry.trouble.over:
                 continue
+            if entry.copy.unfit is not None and entry.copy.unfit is entry.told_unfit:
+                entry.copy.try_unfit_again()
             sent = entry.copy.next_to_send()
             if sent is not None:
                 requests.setdefault(entry.target_leader, []).append((entry, sent))
             elif entry.copy.unfit is not None:
-                unfit = entry.copy.unfit
+                entry.told_unfit = unfit = entry.copy.unfit
                 entry.trouble.begin(
                     f"offset {unfit.offset}: a record of {unfit.size} bytes does not fit into the remote topic: raise "
                     "its max.message.bytes"

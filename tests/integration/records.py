@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
+from confluent_kafka.admin._config import AlterConfigOpType, ConfigEntry, ConfigResource
 from confluent_kafka.cimpl import NewTopic
 
 
@@ -25,6 +26,14 @@ def create_topic(servers: str, topic: str, partitions: int = 1, **settings: str)
     admin = AdminClient({"bootstrap.servers": servers})
     config = {key.replace("_", "."): value for key, value in settings.items()}
     for future in admin.create_topics([NewTopic(topic, partitions, 1, config=config)]).values():
+        future.result(timeout=20)
+
+
+def alter_topic(servers: str, topic: str, key: str, value: str) -> None:
+    admin = AdminClient({"bootstrap.servers": servers})
+    entry = ConfigEntry(key, value, incremental_operation=AlterConfigOpType.SET)
+    resource = ConfigResource(ConfigResource.Type.TOPIC, topic, incremental_configs=[entry])
+    for future in admin.incremental_alter_configs([resource]).values():
         future.result(timeout=20)
 
 

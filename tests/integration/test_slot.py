@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from confluent_kafka import Producer
-from records import create_topic, delete_records, produce, read_all
+from records import alter_topic, create_topic, delete_records, produce, read_all
 
 from farshore.config.security import Connection
 from farshore.dataplane.partition import Run, Target
@@ -167,3 +167,37 @@ def test_records_lost_to_retention_leave_a_gap_that_is_told_and_the_rest_is_copi
     assert [record.value for record in read_all(target_cluster.bootstrap_servers, topic)] == [
         b"%d" % n for n in range(40, 100)
     ]
+
+
+def test_a_record_that_does_not_fit_stops_its_partition_alone_until_the_limit_is_raised(
+    source_cluster: Cluster, target_cluster: Cluster, topic: str
+) -> None:
+    create_topic(source_cluster.bootstrap_servers, topic, 2)
+    create_topic(target_cluster.bootstrap_servers, topic, 2, max_message_bytes="20000")
+    small = [{"value": b"%d" % n, "partition": n % 2} for n in range(20)]
+    large = {"value": b"x" * 60_000, "partition": 0}
+    produce(source_cluster.bootstrap_servers, topic, [*small, large, *small], compression_type="none", linger_ms=0)
+    first, second = TopicPartition(topic, 0), TopicPartition(topic, 1)
+    positions: dict[TopicPartition, int] = {}
+
+    async def run() -> None:
+        async with (
+            RawCluster(Connection((source_cluster.bootstrap_servers,)), alias="A", client_id="test") as a,
+            RawCluster(Connection((target_cluster.bootstrap_servers,)), alias="B", client_id="test") as b,
+        ):
+            slot = Slot(a, b, Limits(), lambda partition, _runs, at: positions.update({partition: at}))
+            takes = Target(max_message_bytes=20_000)
+            assignments = [Assignment(p, p, 0, takes) for p in (first, second)]
+            copying = asyncio.create_task(slot.run(assignments, asyncio.Event(), {first: 21, second: 20}))
+            for _ in range(300):
+                if slot.troubles and positions.get(second) == 20:
+                    break
+                await asyncio.sleep(0.1)
+            assert positions == {first: 10, second: 20}
+            assert slot.troubles.keys() == {first}
+            assert slot.troubles[first].startswith("offset 10: a record of 60")
+            await asyncio.to_thread(alter_topic, target_cluster.bootstrap_servers, topic, "max.message.bytes", "100000")
+            await asyncio.wait_for(copying, 60)
+
+    asyncio.run(run())
+    assert read_all(target_cluster.bootstrap_servers, topic) == read_all(source_cluster.bootstrap_servers, topic)
