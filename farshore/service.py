@@ -7,9 +7,10 @@ slots, looks for new topics on `refresh.topics.interval.seconds`, and stops in o
 from __future__ import annotations
 
 import logging
+import os
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -25,7 +26,7 @@ from farshore.dataplane.plan import Share, plan_slots
 from farshore.dataplane.slot import Limits
 from farshore.dataplane.spark import open_session
 from farshore.dataplane.task import Copied, Order
-from farshore.errors import FarshoreError, RequestRefused
+from farshore.errors import ConfigError, FarshoreError, RequestRefused
 from farshore.kafka.cluster import Cluster
 from farshore.kafka.lock import FlowLock
 from farshore.kafka.raw import At, IsolationLevel
@@ -65,9 +66,14 @@ class Service:
         self._runners: list[_FlowRunner] = []
 
     def start(self) -> None:
-        slots = sum(flow.source.tasks_max for flow in self._copying if flow.source is not None)
-        self._session = open_session(self._master, slots, jvm_log=self._jvm_log)
-        self._runners = [_FlowRunner(flow, self._session, self._once) for flow in self._copying]
+        """Raises ConfigError for what was asked for and cannot be had; nothing has been started then."""
+        _refuse_what_is_not_built(self._copying)
+        slots = [_slots_at_most(flow, self._master, len(self._copying)) for flow in self._copying]
+        self._session = open_session(self._master, sum(slots), jvm_log=self._jvm_log)
+        self._runners = [
+            _FlowRunner(flow, self._session, at_most, self._once)
+            for flow, at_most in zip(self._copying, slots, strict=True)
+        ]
         for runner in self._runners:
             runner.thread.start()
 
@@ -93,11 +99,12 @@ class Service:
 class _FlowRunner:
     """One flow, in a thread of the driver."""
 
-    def __init__(self, settings: FlowSettings, session: Any, once: bool) -> None:
+    def __init__(self, settings: FlowSettings, session: Any, slots_at_most: int, once: bool) -> None:
         assert settings.source is not None
         self._settings = settings
         self._source_settings: SourceSettings = settings.source
         self._session = session
+        self._slots_at_most = slots_at_most
         self._once = once
         self._state = "starting"
         self._generation: Generation | None = None
@@ -224,7 +231,7 @@ class _FlowRunner:
 
     def _replan(self, synced: TopicSync) -> None:
         """A new generation, if the partitions are others than before."""
-        shares = plan_slots(synced.partitions.keys(), self._source_settings.tasks_max, self._shares)
+        shares = plan_slots(synced.partitions.keys(), self._slots_at_most, self._shares)
         if shares == self._shares:
             return
         self._end_generation()
@@ -271,6 +278,30 @@ class _FlowRunner:
             syncs_on_source=source.offset_syncs_topic_location == "source",
             once=self._once,
         )
+
+
+def _refuse_what_is_not_built(flows: Iterable[FlowSettings]) -> None:
+    """Less than what the file promises would be worse than nothing, where it is about losing or doubling records."""
+    problems = [
+        f"{flow.flow}: exactly.once.source.support is enabled, but this version copies at least once: disable it, or "
+        "stay with MirrorMaker 2 for now"
+        for flow in flows
+        if flow.worker.exactly_once_source_support.lower() == "enabled"
+    ]
+    if problems:
+        raise ConfigError(problems)
+    _log.warning(
+        "this version copies records, positions and offset syncs; heartbeats, checkpoints, group offsets, ACLs and "
+        "changes of topic configs are not kept in step yet"
+    )
+
+
+def _slots_at_most(flow: FlowSettings, master: str | None, flows: int) -> int:
+    """`tasks.max`; on this machine no more than its cores are good for, since every slot is a Python process."""
+    assert flow.source is not None
+    if master is not None and not master.startswith("local"):
+        return flow.source.tasks_max
+    return min(flow.source.tasks_max, max(1, 2 * (os.cpu_count() or 1) // flows))
 
 
 def _copied(
