@@ -49,7 +49,7 @@ def read_values(entries: Entries, keys: Mapping[str, Key], findings: Findings) -
         by_name[name] = value
         if value != key.default:
             effective.append(Effective(name, shown(entry, key), entry.origin))
-            if key.status is Status.NO_EFFECT:
+            if key.status is Status.NO_EFFECT and not key.quiet:
                 findings.note(entry.origin, f"{entry.key} has no effect: {key.remark}")
     return Values(by_name, tuple(effective))
 

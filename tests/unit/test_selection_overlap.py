@@ -89,7 +89,8 @@ def test_patterns_too_intricate_are_admitted_to_be() -> None:
 
 
 @pytest.mark.parametrize(
-    ("pattern", "construct"), [(r"(.+)x\1y", "back reference"), (r".*(?<=q)z", "lookbehind"), (r"(a-?\b)+", "word boundary")]
+    ("pattern", "construct"),
+    [(r"(.+)x\1y", "back reference"), (r".*(?<=q)z", "lookbehind"), (r"(a-?\b)+", "word boundary")],
 )
 def test_constructs_beyond_the_search_are_named(pattern: str, construct: str) -> None:
     answer = common_name([Filter([pattern])], lambda _: False, most_names=1000)

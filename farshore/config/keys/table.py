@@ -73,6 +73,7 @@ class Key:
 
     `remark` says why a key has no effect or is refused, or what Farshore does differently with an honoured one.
     A REFUSED key may still stand in a file with its default, or with one of the values in `accepts`.
+    A `quiet` key without effect is not worth a word each time: everybody sets it.
     `legacy_of` names the key that an old name stands for; the old name is honoured as that key.
     """
 
@@ -88,6 +89,7 @@ class Key:
     check: Check | None = None
     accepts: tuple[str, ...] = ()
     legacy_of: str | None = None
+    quiet: bool = False
 
     @property
     def required(self) -> bool:
@@ -129,9 +131,10 @@ class Rows:
         check: Check | None = None,
         *,
         removed: str = "",
+        quiet: bool = False,
     ) -> Key:
         status = Status.NO_EFFECT
-        return Key(name, type, default, self.scope, meaning, status, remark, check=check, removed=removed)
+        return Key(name, type, default, self.scope, meaning, status, remark, "", removed, check, quiet=quiet)
 
     def refused(self, name: str, type: Type, default: Value, meaning: str, remark: str, *accepts: str) -> Key:
         return Key(name, type, default, self.scope, meaning, Status.REFUSED, remark, accepts=accepts)
