@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 
 from farshore.config import FlowSettings
+from farshore.control.topic_configs import configs_at_creation
 from farshore.errors import KafkaError, MalformedRecord, PermissionDenied
 from farshore.kafka.facts import NewTopic, Operations
 from farshore.kafka.reading import read_committed
@@ -17,7 +18,6 @@ from farshore.model import TopicPartition
 from farshore.ops.preflight.facts import Configured, Creation, FlowFacts, PositionsFound
 from farshore.ops.preflight.internal import InternalTopic, internal_topics
 from farshore.ops.preflight.look import Look
-from farshore.ops.preflight.topic_configs import copied
 from farshore.selection import Filter, is_topic_name, selects_topic
 from farshore.wire.positions import decode_position
 
@@ -106,7 +106,7 @@ def _remote_topics(settings: FlowSettings, selected: Mapping[str, int], configs:
         return
     for topic, name in _remote_names(settings, selected).items():
         known = configs.get(topic)
-        given = {} if known is None or isinstance(known, KafkaError) else copied(known, copying)
+        given = {} if known is None or isinstance(known, KafkaError) else configs_at_creation(known, copying)
         new = NewTopic(name, selected[topic], copying.replication_factor, given)
         yield new, "replication.factor", "copying"
 

@@ -16,15 +16,6 @@ _BROKER_NAMES = {
 }
 
 
-def copied(configs: Configs, settings: SourceSettings) -> dict[str, str]:
-    """The settings that a new remote topic is made with."""
-    return {
-        name: entry.value
-        for name, entry in configs.items()
-        if entry.value is not None and _is_synced(name, entry, settings) and _has_say(entry, settings)
-    }
-
-
 def planned(
     name: str, source: Configs, remote: Configs | None, defaults: Configs | None, settings: SourceSettings
 ) -> str | None:
