@@ -91,7 +91,7 @@ class Cluster:
         Stores are written on demand into the cluster's directory and go with it.
         """
         password = self.users.get(user)
-        if password is None and self.security.asks_password:
+        if password is None and self.security.logs_in:
             raise LocalClusterError(f"cluster {self.name} knows no user {user}: give users={{{user!r}: ...}}")
         settings = client_side(self.security, user, password or "", mechanism, self.authority, store)
         return {"bootstrap.servers": self.bootstrap_servers, **settings}
@@ -196,7 +196,7 @@ class Cluster:
         scratch = self.directory / "format"
         properties = scratch.with_suffix(".properties")
         write_properties(properties, {**settings, "log.dirs": str(scratch)})
-        known = self.users.items() if self.security.asks_password else ()
+        known = self.users.items() if self.security.logs_in else ()
         credentials = [("--add-scram", scram_credential(user, password)) for user, password in known]
         done = run_java(
             *(

@@ -6,9 +6,9 @@ import base64
 import hashlib
 import secrets
 from collections.abc import Mapping
-from enum import Enum
 from typing import Literal
 
+from farshore.config.security import Protocol
 from farshore.local.broker_settings import CLIENTS
 from farshore.local.certificates import Authority, StoreKind
 
@@ -23,22 +23,9 @@ _LOGIN_MODULE: dict[Mechanism, str] = {
 _SCRAM_ITERATIONS = 4096
 
 
-class Security(Enum):
-    """Protocol of the client listener. The SASL ones take PLAIN and SCRAM-SHA-512 alike."""
-
-    PLAINTEXT = "PLAINTEXT"
-    SSL = "SSL"
-    """Both sides show certificates; the user is the client certificate's common name."""
-    SASL_PLAINTEXT = "SASL_PLAINTEXT"
-    SASL_SSL = "SASL_SSL"
-
-    @property
-    def encrypted(self) -> bool:
-        return self in (Security.SSL, Security.SASL_SSL)
-
-    @property
-    def asks_password(self) -> bool:
-        return self in (Security.SASL_PLAINTEXT, Security.SASL_SSL)
+Security = Protocol
+"""Protocol of the client listener. The SASL ones take PLAIN and SCRAM-SHA-512 alike. With SSL both sides show
+certificates, and the user is the client certificate's common name."""
 
 
 def broker_side(
@@ -52,7 +39,7 @@ def broker_side(
     if security is Security.SSL:
         settings["ssl.client.auth"] = "required"
         settings["ssl.principal.mapping.rules"] = "RULE:^CN=([^,]+).*$/$1/,DEFAULT"
-    if security.asks_password:
+    if security.logs_in:
         listener = f"listener.name.{CLIENTS.lower()}"
         known = {f"user_{name}": password for name, password in users.items()}
         settings["sasl.enabled.mechanisms"] = ",".join(_LOGIN_MODULE)
@@ -82,7 +69,7 @@ def client_side(
             settings |= key_store.properties("keystore")
             if key_store.password is not None:
                 settings["ssl.key.password"] = key_store.password
-    if security.asks_password:
+    if security.logs_in:
         settings["sasl.mechanism"] = mechanism
         settings["sasl.jaas.config"] = _jaas(mechanism, {"username": user, "password": password})
     return settings

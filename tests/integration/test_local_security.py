@@ -48,7 +48,7 @@ def for_librdkafka(cluster: Cluster, user: str, mechanism: Mechanism = "SCRAM-SH
         settings["ssl.ca.location"] = java["ssl.truststore.location"]
     if cluster.security is Security.SSL:
         settings["ssl.certificate.location"] = settings["ssl.key.location"] = java["ssl.keystore.location"]
-    if cluster.security.asks_password:
+    if cluster.security.logs_in:
         settings |= {
             "sasl.mechanism": mechanism,
             "sasl.username": user,
