@@ -12,7 +12,6 @@ import threading
 import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from farshore.config.settings import FlowSettings, Settings, SourceSettings
@@ -55,13 +54,10 @@ class FlowStatus:
 class Service:
     """All flows of a configuration. `start`, look at `status`, `stop`; or `run_once`."""
 
-    def __init__(
-        self, settings: Settings, *, master: str | None = None, once: bool = False, jvm_log: Path | None = None
-    ) -> None:
+    def __init__(self, settings: Settings, *, master: str | None = None, once: bool = False) -> None:
         self._copying = [flow for flow in settings.flows if flow.source is not None and not flow.source.paused]
         self._master = master
         self._once = once
-        self._jvm_log = jvm_log
         self._session: Any = None
         self._runners: list[_FlowRunner] = []
 
@@ -69,7 +65,7 @@ class Service:
         """Raises ConfigError for what was asked for and cannot be had; nothing has been started then."""
         _refuse_what_is_not_built(self._copying)
         slots = [_slots_at_most(flow, self._master, len(self._copying)) for flow in self._copying]
-        self._session = open_session(self._master, sum(slots), jvm_log=self._jvm_log)
+        self._session = open_session(self._master, sum(slots))
         self._runners = [
             _FlowRunner(flow, self._session, at_most, self._once)
             for flow, at_most in zip(self._copying, slots, strict=True)

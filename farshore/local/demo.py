@@ -19,6 +19,7 @@ from typing import Self
 
 from farshore import local
 from farshore.config import Settings, load
+from farshore.dataplane.spark import open_session
 from farshore.errors import KafkaError, LocalClusterError
 from farshore.kafka.changes import create_topics
 from farshore.kafka.cluster import Cluster
@@ -86,13 +87,14 @@ class Demo:
         for name in ("ClusterA", "ClusterB"):
             self._clusters[name] = local.Cluster(name)
             self._ending.callback(self._clusters[name].close)
+        self._keep_temporary_files_together()
         local.start_together(*self._clusters.values())
         self.properties.write_text(demo_properties(self.bootstrap_servers, replication_factor=1))
         settings = load([self.properties])
         self._make_topics(settings)
         tell("starting Spark and the mirrors")
-        os.environ["SPARK_LOCAL_DIRS"] = str(self._directory / "spark")
-        self._service = Service(settings, jvm_log=self.jvm_log)
+        self._open_quiet_session(settings)
+        self._service = Service(settings)
         self._ending.callback(self._service.stop)
         self._service.start()
         for writer in self.writers:
@@ -114,6 +116,23 @@ class Demo:
     def _directory(self) -> Path:
         """A cluster's own: removed with it even if this process is killed."""
         return self._clusters["ClusterA"].directory
+
+    def _keep_temporary_files_together(self) -> None:
+        """Java leaves native libraries and Spark's blocks behind when it is killed: they go with the directory."""
+        temporary = self._directory / "tmp"
+        temporary.mkdir()
+        changed = {
+            "JDK_JAVA_OPTIONS": f"{os.environ.get('JDK_JAVA_OPTIONS', '')} -Djava.io.tmpdir={temporary}".strip(),
+            "SPARK_LOCAL_DIRS": str(temporary),
+        }
+        for name, value in changed.items():
+            self._ending.callback(_set_variable, name, os.environ.get(name))
+            os.environ[name] = value
+
+    def _open_quiet_session(self, settings: Settings) -> None:
+        """The service finds this session and uses it, and so Java's own words stay off the screen."""
+        slots = sum(flow.source.tasks_max for flow in settings.flows if flow.source is not None)
+        self._ending.callback(open_session(None, slots, jvm_log=self.jvm_log).stop)
 
     def _make_topics(self, settings: Settings) -> None:
         for number, topic in enumerate(TOPICS):
@@ -139,6 +158,13 @@ class Demo:
             _records(self._admins[topic.source], topic.name, topic.partitions),
             _records(self._admins[topic.target], topic.remote, topic.partitions),
         )
+
+
+def _set_variable(name: str, value: str | None) -> None:
+    if value is None:
+        os.environ.pop(name, None)
+    else:
+        os.environ[name] = value
 
 
 def _records(cluster: Cluster, topic: str, partitions: int) -> int:
