@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import logging
 import os
 import signal
-import sys
 import threading
-import time
 from pathlib import Path
 from types import FrameType
 from typing import Annotated
@@ -15,10 +12,10 @@ from typing import Annotated
 import typer
 from rich.console import Console
 from rich.live import Live
-from rich.table import Table
 
+from farshore.cli.live import FlowsView, log_to
 from farshore.config import load
-from farshore.service import FlowStatus, Service
+from farshore.service import Service
 
 _EVERY_SECONDS = 1.0
 
@@ -38,9 +35,8 @@ def run(
     once: Annotated[bool, typer.Option("--once", help="Copy what is there now, then end.")] = False,
 ) -> None:
     """Mirror until SIGINT or SIGTERM, then stop in order. A second signal stops at once."""
-    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s", stream=sys.stderr)
-    for noisy in ("py4j", "aiokafka", "pyspark"):
-        logging.getLogger(noisy).setLevel(logging.WARNING)
+    console = Console()
+    log_to(console if console.is_terminal else Console(stderr=True))
     service = Service(load(config, only_targets=clusters or (), secrets_dir=secrets), master=master, once=once)
     service.start()
     stopping = threading.Event()
@@ -53,39 +49,18 @@ def run(
     # After the session exists: pyspark installs a handler of its own, which cancels all jobs.
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, on_signal)
-    _show_until(service, stopping)
+    _show_until(console, service, stopping)
     service.stop()
     for status in service.status:
         print(f"{status.flow}: {status.records} records, {status.lag} left")
 
 
-def _show_until(service: Service, stopping: threading.Event) -> None:
-    console = Console()
+def _show_until(console: Console, service: Service, stopping: threading.Event) -> None:
     if not console.is_terminal:
         while not stopping.wait(_EVERY_SECONDS) and not service.done:
             pass
         return
-    before, since = {s.flow: s for s in service.status}, time.monotonic()
+    view = FlowsView()
     with Live(console=console, refresh_per_second=2, transient=True) as live:
         while not stopping.wait(_EVERY_SECONDS) and not service.done:
-            now, at = service.status, time.monotonic()
-            live.update(_table(now, before, at - since))
-            before, since = {s.flow: s for s in now}, at
-
-
-def _table(now: list[FlowStatus], before: dict[str, FlowStatus], seconds: float) -> Table:
-    table = Table(box=None, pad_edge=False)
-    for title in ("flow", "state", "records/s", "MB/s", "lag", "records", "in trouble"):
-        table.add_column(title, justify="left" if title in ("flow", "state") else "right")
-    for status in now:
-        last = before.get(status.flow, status)
-        table.add_row(
-            status.flow,
-            status.state[:60],
-            f"{max(0, status.records - last.records) / seconds:,.0f}",
-            f"{max(0, status.bytes - last.bytes) / seconds / 1e6:,.1f}",
-            f"{status.lag:,}",
-            f"{status.records:,}",
-            str(len(status.troubles)),
-        )
-    return table
+            live.update(view.table(service.status))
