@@ -55,7 +55,7 @@ test-all: lint kafka
 	$(BIN)/pytest
 
 demo: kafka
-	@echo "not yet: the demo comes with the data plane. Until then: $(BIN)/farshore local up A B"
+	@$(BIN)/farshore demo $(ARGS)
 
 bench: kafka
 	@echo "not yet: the benchmark comes with the data plane"
