@@ -388,8 +388,10 @@ class Slot:
 
 
 async def _set_within(event: asyncio.Event, seconds: float) -> None:
+    # Not wait_for: before Python 3.12 it forgets a cancellation that comes together with the event.
     with contextlib.suppress(TimeoutError):
-        await asyncio.wait_for(event.wait(), seconds)
+        async with asyncio.timeout(seconds):
+            await event.wait()
 
 
 async def starts(

@@ -91,7 +91,14 @@ class Farshore:
 
     def __init__(self, properties: Path, log: Path, *arguments: str) -> None:
         self._log = log
-        command = [sys.executable, "-c", "from farshore.cli import main; main()", "run", *arguments, properties]
+        command: list[str | Path] = [
+            sys.executable,
+            "-c",
+            "from farshore.cli import main; main()",
+            "run",
+            *arguments,
+            properties,
+        ]
         with log.open("a") as file:
             self._process = BoundProcess(command, stdout=file, stderr=subprocess.STDOUT)
 
