@@ -28,17 +28,16 @@ class SmallRecords:
 
     def __init__(self, connection: Connection, *, cluster: str, client_id: str) -> None:
         self._cluster = cluster
-        self._producer = Producer(
-            {
-                **librdkafka_config(connection),
-                "client.id": client_id,
-                "enable.idempotence": True,
-                "linger.ms": 5,
-                "message.timeout.ms": 20_000,
-                "allow.auto.create.topics": False,
-                "log_level": 0,
-            }
-        )
+        self._config: dict[str, Any] = {
+            **librdkafka_config(connection),
+            "client.id": client_id,
+            "enable.idempotence": True,
+            "linger.ms": 5,
+            "message.timeout.ms": 20_000,
+            "allow.auto.create.topics": False,
+            "log_level": 0,
+        }
+        self._producer = Producer(self._config)
 
     def write(self, records: Iterable[SmallRecord], within: float = 20.0) -> None:
         """All of the records are on the cluster when this returns. Raises Unreachable or RequestRefused if not."""
@@ -59,16 +58,25 @@ class SmallRecords:
                     on_delivery=delivered,
                 )
         except (KafkaException, BufferError) as error:
+            self._begin_anew()
             raise Unreachable(f"{self._cluster}: cannot take more records: {error}", cluster=self._cluster) from error
         left = self._producer.flush(within)
         if left:
-            self._producer.purge()
+            self._begin_anew()
             raise Unreachable(
                 f"{self._cluster}: {left} internal records were not acknowledged within {within:.0f} s",
                 cluster=self._cluster,
             )
         if failures:
+            self._begin_anew()
             self._raise(failures[0])
+
+    def _begin_anew(self) -> None:
+        """What was not written is forgotten: nothing of it may arrive after what is written next. A producer that has
+        given up on a record may refuse all that follow, so another takes its place."""
+        self._producer.purge()
+        self._producer.flush(0)
+        self._producer = Producer(self._config)
 
     def _raise(self, error: ClientError) -> None:
         message = f"{self._cluster}: internal records were refused: {error.str()}"
