@@ -25,7 +25,7 @@ from farshore.dataplane.plan import Share, plan_slots
 from farshore.dataplane.slot import Limits
 from farshore.dataplane.spark import open_session
 from farshore.dataplane.task import Copied, Order
-from farshore.errors import ConfigError, FarshoreError, RequestRefused
+from farshore.errors import ConfigError, FarshoreError, KafkaError, RequestRefused
 from farshore.kafka.cluster import Cluster
 from farshore.kafka.lock import FlowLock
 from farshore.kafka.raw import At, IsolationLevel
@@ -79,6 +79,11 @@ class Service:
         return all(not runner.thread.is_alive() for runner in self._runners)
 
     @property
+    def failures(self) -> list[str]:
+        """Why flows have ended by themselves without having copied all; only with `once`."""
+        return [runner.failure for runner in self._runners if runner.failure is not None]
+
+    @property
     def status(self) -> list[FlowStatus]:
         return [runner.status for runner in self._runners]
 
@@ -109,6 +114,8 @@ class _FlowRunner:
         self._watch: BoardWatch | None = None
         self._refused: dict[str, str] = {}
         self._positions_partitions = 0
+        self.lost = threading.Event()
+        self.failure: str | None = None
         self.stopping = threading.Event()
         self.thread = threading.Thread(target=self._run, name=str(settings.flow), daemon=True)
 
@@ -129,14 +136,18 @@ class _FlowRunner:
         )
 
     def _run(self) -> None:
+        """Holds the flow, again and again where it was lost, until we are to stop, or done with `once`."""
         while not self.stopping.is_set():
             try:
                 self._hold_and_copy()
-                return
+                self._state = "stopped"
+                if self._once and not self.lost.is_set():
+                    return
             except FarshoreError as error:
                 _log.warning("%s: %s", self._settings.flow, error)
                 self._state = f"waiting: {error}"
                 if self._once:
+                    self.failure = str(error)
                     return
                 self.stopping.wait(_RETRY_SECONDS)
 
@@ -151,14 +162,14 @@ class _FlowRunner:
         if missing:
             raise RequestRefused(missing[0], cluster=flow.target, code="INTERNAL_TOPIC_MISSING", retriable=True)
         self._positions_partitions = ensured.partitions[self._settings.positions_topic]
-        lost = threading.Event()
+        self.lost.clear()
         lock = FlowLock(
             worker.connection,
             cluster=flow.target,
             group=worker.group_id,
             board_topic=board_topic(flow.source),
             session_timeout=worker.session_timeout.total_seconds(),
-            on_lost=lost.set,
+            on_lost=self.lost.set,
         )
         self._watch = BoardWatch(worker.connection, cluster=flow.target, board_topic=board_topic(flow.source))
         lock.start()
@@ -166,12 +177,12 @@ class _FlowRunner:
         try:
             if self._wait_for(lock):
                 self._take_over()
-                self._keep_copying(source, target, lost)
+                self._keep_copying(source, target, lock)
         finally:
             self._end_generation()
+            self._shares = []
             lock.release()
             self._watch.stop()
-        self._state = "stopped"
 
     def _wait_for(self, lock: FlowLock) -> bool:
         """Whether the lock is held; False if we are to stop first."""
@@ -188,30 +199,43 @@ class _FlowRunner:
 
     def _take_over(self) -> None:
         """Slots of a driver that died may copy on until their lease has lapsed."""
-        flow = self._settings.flow
-        last = last_lease(self._settings.worker.connection, cluster=flow.target, board_topic=board_topic(flow.source))
-        self._number = last.generation if last else 0
-        if last is not None and not last.stop:
+        last = self._last_lease()
+        if last is not None and not last.over:
             self._state = "waiting for the slots of an earlier driver to end"
+            _log.info("%s: %s", self._settings.flow, self._state)
             self.stopping.wait(board.LEASE_LASTS_SECONDS + 1)
+            last = self._last_lease()
+        self._number = last.generation if last else 0
 
-    def _keep_copying(self, source: Cluster, target: Cluster, lost: threading.Event) -> None:
+    def _last_lease(self) -> board.Lease | None:
+        flow = self._settings.flow
+        return last_lease(self._settings.worker.connection, cluster=flow.target, board_topic=board_topic(flow.source))
+
+    def _keep_copying(self, source: Cluster, target: Cluster, lock: FlowLock) -> None:
+        """Slots ride out what ails the clusters by themselves: looking for topics may fail without disturbing them."""
         settings = self._source_settings
         interval = settings.refresh_topics_interval.total_seconds()
         refreshing = settings.refresh_topics_enabled and interval > 0
         known: frozenset[str] = frozenset()
         next_look = time.monotonic()
-        while not self.stopping.is_set() and not lost.is_set():
+        while not self.stopping.is_set() and not self.lost.is_set():
             if time.monotonic() >= next_look:
-                synced = sync_topics(self._settings, source, target, known)
+                try:
+                    synced = sync_topics(self._settings, source, target, known)
+                except KafkaError as error:
+                    if self._generation is None:
+                        raise
+                    _log.warning("%s: cannot look for topics just now: %s", self._settings.flow, error)
+                    next_look = time.monotonic() + max(_RETRY_SECONDS, interval)
+                    continue
                 known = frozenset(partition.topic for partition in synced.partitions)
                 self._tell(synced)
-                self._replan(synced)
+                self._replan(synced, lock)
                 next_look = time.monotonic() + interval if refreshing else float("inf")
             if self._once and (self._generation is None or self._generation.done):
                 return
             self.stopping.wait(0.2)
-        if lost.is_set():
+        if self.lost.is_set():
             _log.warning("%s: the lock was lost, and copying stops until it is held again", self._settings.flow)
 
     def _tell(self, synced: TopicSync) -> None:
@@ -225,7 +249,7 @@ class _FlowRunner:
             _log.warning("%s: %s is no more on the source; its remote topic stays", self._settings.flow, topic)
         self._refused = refused
 
-    def _replan(self, synced: TopicSync) -> None:
+    def _replan(self, synced: TopicSync, lock: FlowLock) -> None:
         """A new generation, if the partitions are others than before."""
         shares = plan_slots(synced.partitions.keys(), self._slots_at_most, self._shares)
         if shares == self._shares:
@@ -236,8 +260,10 @@ class _FlowRunner:
             self._state = "nothing to copy"
             return
         self._number += 1
-        self._generation = Generation(self._session, [self._order(n, share, synced) for n, share in enumerate(shares)])
-        self._generation.start()
+        orders = [self._order(n, share, synced) for n, share in enumerate(shares)]
+        generation = Generation(self._session, orders, lambda: lock.held)
+        generation.start()
+        self._generation = generation
         self._state = "copying"
 
     def _end_generation(self) -> None:

@@ -38,7 +38,6 @@ def run(
     console = Console()
     log_to(console if console.is_terminal else Console(stderr=True))
     service = Service(load(config, only_targets=clusters or (), secrets_dir=secrets), master=master, once=once)
-    service.start()
     stopping = threading.Event()
 
     def on_signal(_number: int, _frame: FrameType | None) -> None:
@@ -46,13 +45,16 @@ def run(
             os._exit(130)
         stopping.set()
 
-    # After the session exists: pyspark installs a handler of its own, which cancels all jobs.
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, on_signal)
+    # Before anything copies. SIGINT after the session exists: pyspark's own handler for it cancels all jobs.
+    signal.signal(signal.SIGTERM, on_signal)
+    service.start()
+    signal.signal(signal.SIGINT, on_signal)
     _show_until(console, service, stopping)
     service.stop()
     for status in service.status:
         print(f"{status.flow}: {status.records} records, {status.lag} left")
+    if service.failures:
+        raise typer.Exit(1)
 
 
 def _show_until(console: Console, service: Service, stopping: threading.Event) -> None:

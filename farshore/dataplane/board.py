@@ -1,11 +1,12 @@
 """The board: a compacted topic on the target through which driver and slots of a flow speak to each other.
 
     key            value
-    "lease"        {"generation": 3, "stop": false}                 written by the driver every two seconds
+    "lease"        {"generation": 3, "stop": false, …}              written by the driver every second
     "slot-2"       {"generation": 3, "state": "running", …}         written by slot 2 about once a second
 
-A slot that sees a newer generation, a lease that says stop, or no lease for eight seconds, stops writing. A driver that
-has lost the flow can therefore not be followed by two holders of one partition: whoever is next waits that long.
+A slot writes only under a lease of its own generation and attempt. It pauses when it has heard none for eight seconds,
+and ends when it sees a newer one, or one that says stop. So a partition never has two holders: whoever is next waits
+that long, unless the last lease says that all slots are over.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from dataclasses import asdict, dataclass
 
 from farshore.errors import MalformedRecord
 
-LEASE_EVERY_SECONDS = 2.0
+LEASE_EVERY_SECONDS = 1.0
 LEASE_LASTS_SECONDS = 8.0
 
 _LEASE = b"lease"
@@ -23,10 +24,15 @@ _LEASE = b"lease"
 
 @dataclass(frozen=True, slots=True)
 class Lease:
-    """`generation` may write; with `stop` it has been asked to end."""
+    """`generation` may write; with `stop` it has been asked to end; `over`: it has ended, none of its slots writes.
+
+    `attempts` pairs slots with the number of their attempt, where that is not 0: only that one may write.
+    """
 
     generation: int
     stop: bool = False
+    over: bool = False
+    attempts: tuple[tuple[int, int], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +69,8 @@ def decode(key: bytes | None, value: bytes | None) -> Entry | None:
     try:
         fields = json.loads(value)
         if key == _LEASE:
-            return Lease(int(fields["generation"]), bool(fields["stop"]))
+            attempts = tuple((int(slot), int(attempt)) for slot, attempt in fields.get("attempts", ()))
+            return Lease(int(fields["generation"]), bool(fields["stop"]), bool(fields.get("over")), attempts)
         troubles = tuple((str(where), str(why)) for where, why in fields.pop("troubles"))
         gaps = tuple((str(where), int(begin), int(end), str(why)) for where, begin, end, why in fields.pop("gaps"))
         return Report(**fields, troubles=troubles, gaps=gaps)

@@ -6,7 +6,7 @@ import asyncio
 import logging
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from farshore.config.security import Connection
@@ -22,23 +22,32 @@ from farshore.kafka.tailing import Tail
 _log = logging.getLogger(__name__)
 
 _STOP_WITHIN_SECONDS = 45.0
+_CANCEL_WITHIN_SECONDS = 10.0
 
 
 class Generation:
-    """Begins to copy with `start`. `stop` returns when every slot has released its partitions, or was cancelled."""
+    """Begins to copy with `start`. `stop` returns when every slot has released its partitions, or was cancelled.
 
-    def __init__(self, session: Any, orders: Sequence[Order]) -> None:
+    The lease is renewed only while `may_lease` says that the flow is still ours.
+    """
+
+    def __init__(self, session: Any, orders: Sequence[Order], may_lease: Callable[[], bool]) -> None:
         assert orders
         self.number = orders[0].generation
         self._order = orders[0]
-        self._ended = threading.Event()
+        self._may_lease = may_lease
+        self._stopping = False
+        self._ended = False
+        self._again = threading.Event()
+        self._done = threading.Event()
         self.outcomes: list[Outcome] = []
         self._jobs = [SlotJob(session, order, self.outcomes.append) for order in orders]
         self._writer = SmallRecords(self._order.target, cluster=self._order.flow.target, client_id="farshore")
         self._leasing = threading.Thread(target=self._keep_leasing, name=f"lease {self._order.flow}", daemon=True)
 
     def start(self) -> None:
-        self._write(board.Lease(self.number))
+        """Raises KafkaError if no lease can be given; nothing has been started then."""
+        self._write()
         self._leasing.start()
         for job in self._jobs:
             job.start()
@@ -55,26 +64,37 @@ class Generation:
     def stop(self) -> None:
         for job in self._jobs:
             job.do_not_restart()
-        self._ended.set()
-        try:
-            self._write(board.Lease(self.number, stop=True))
-        except KafkaError as error:
-            # Without a lease the slots stop by themselves.
-            _log.warning("%s", error)
+        self._stopping = True
+        self._again.set()
         give_up_at = time.monotonic() + _STOP_WITHIN_SECONDS
-        for job in self._jobs:
-            if not job.join(max(0.0, give_up_at - time.monotonic())):
-                job.cancel()
+        late = [job for job in self._jobs if not job.join(max(0.0, give_up_at - time.monotonic()))]
+        for job in late:
+            job.cancel()
+            job.join(_CANCEL_WITHIN_SECONDS)
+        # Only what is known to have ended is called over; the next holder waits for the rest to lapse.
+        self._ended = all(job.join(0) and job.surely_ended for job in self._jobs)
+        self._done.set()
+        self._again.set()
+        self._leasing.join()
         self._writer.close()
 
     def _keep_leasing(self) -> None:
-        while not self._ended.wait(board.LEASE_EVERY_SECONDS):
-            try:
-                self._write(board.Lease(self.number))
-            except KafkaError as error:
-                _log.warning("%s", error)
+        """The one thread that writes leases, so that the last one written is the last one said."""
+        while True:
+            last = self._done.is_set()
+            if last or self._again.wait(board.LEASE_EVERY_SECONDS):
+                self._again.clear()
+            if self._stopping or self._may_lease():
+                try:
+                    self._write()
+                except KafkaError as error:
+                    _log.warning("%s", error)
+            if last:
+                return
 
-    def _write(self, lease: board.Lease) -> None:
+    def _write(self) -> None:
+        attempts = tuple((job.slot, job.attempt) for job in self._jobs if job.attempt)
+        lease = board.Lease(self.number, self._stopping, self._ended, attempts)
         self._writer.write([SmallRecord(self._order.board_topic, 0, *board.encode(lease))], within=10.0)
 
 

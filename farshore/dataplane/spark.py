@@ -8,9 +8,11 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from farshore.dataplane import board
 from farshore.dataplane.task import Order, Outcome, copy_slot
 from farshore.errors import ConfigError
 
@@ -22,10 +24,14 @@ _LONGEST_PAUSE_SECONDS = 30.0
 _NEEDED = {
     "spark.python.worker.reuse": "true",
     "spark.speculation": "false",
+    "spark.task.maxFailures": "1",
     "spark.dynamicAllocation.enabled": "false",
     "spark.scheduler.mode": "FAIR",
 }
-"""A second attempt of a slot beside the first, or executors that come and go, would copy twice."""
+"""A second attempt of a slot beside the first, or executors that come and go, would copy twice. For the same reason it
+is not Spark that tries again what failed, but we, who know when that is safe."""
+
+_WORKER_DIED = "Python worker exited unexpectedly"
 
 
 def open_session(master: str | None, slots: int, *, ui: bool = False, jvm_log: Path | None = None) -> Any:
@@ -39,7 +45,7 @@ def open_session(master: str | None, slots: int, *, ui: bool = False, jvm_log: P
     from pyspark import SparkConf, SparkContext
     from pyspark.sql import SparkSession
 
-    conf = SparkConf().setAppName("farshore").setMaster(master or f"local[{slots + 2},4]")
+    conf = SparkConf().setAppName("farshore").setMaster(master or f"local[{slots + 2}]")
     for key, value in {
         **_NEEDED,
         "spark.ui.enabled": str(ui).lower(),
@@ -66,13 +72,20 @@ def _quiet_gateway(conf: Any, jvm_log: Path) -> Any:
 
 
 class SlotJob:
-    """One slot, held by a thread of the driver: submitted to Spark, and again, with back-off, when it ends early."""
+    """One slot, held by a thread of the driver: submitted to Spark, and again, with back-off, when it ends early.
+
+    Each submission is an attempt with a number of its own, which the lease names: an earlier one that still lives
+    somewhere may not write any more. Unless that one is known to be dead, the next waits as long as a lease lasts.
+    """
 
     def __init__(self, session: Any, order: Order, on_end: Callable[[Outcome], None]) -> None:
         self._context = session.sparkContext
         self._order = order
         self._on_end = on_end
         self._ending = threading.Event()
+        self.slot = order.slot
+        self.attempt = 0
+        self.surely_ended = True
         self.failure: str | None = None
         from pyspark import InheritableThread
 
@@ -113,19 +126,35 @@ class SlotJob:
                 _log.warning("%s ended and is started again: %s", self._name, outcome.error)
             self.failure = outcome.error
             pause = _FIRST_PAUSE_SECONDS if time.monotonic() - began > 60 else min(pause * 2, _LONGEST_PAUSE_SECONDS)
-            if self._ending.wait(pause):
+            self.attempt += 1
+            lapse = 0.0 if self.surely_ended else board.LEASE_LASTS_SECONDS + 1
+            if self._ending.wait(max(pause, lapse)):
                 self._on_end(outcome)
                 return
 
     def _run_once(self) -> Outcome:
-        order = self._order
+        order = replace(self._order, attempt=self.attempt)
 
         def copy(_: Iterator[int]) -> Iterator[Outcome]:
+            from pyspark import TaskContext
+
+            context = TaskContext.get()
+            if context is not None and context.attemptNumber() > 0:
+                raise RuntimeError("Spark tried the task again by itself, while an earlier attempt may still copy")
             yield copy_slot(order)
 
         try:
             (outcome,) = self._context.parallelize([0], 1).mapPartitions(copy).collect()
         except Exception as error:  # Spark's, whatever died under it
-            return Outcome(order.slot, 0, f"its Spark task failed: {str(error).strip().splitlines()[0][:300]}")
+            self.surely_ended = _WORKER_DIED in str(error)
+            return Outcome(order.slot, 0, f"its Spark task failed: {_reason(str(error))}")
+        self.surely_ended = True
         assert isinstance(outcome, Outcome)
         return outcome
+
+
+def _reason(said: str) -> str:
+    """The line of a Spark failure that says why."""
+    lines = [line.strip() for line in said.strip().splitlines() if line.strip()]
+    telling = [line for line in lines if _WORKER_DIED in line or line.startswith("Caused by:")]
+    return (telling or lines or ["no reason given"])[0][-300:]

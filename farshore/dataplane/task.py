@@ -8,15 +8,18 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import time
-from collections.abc import Iterator
+import logging
+import threading
+from collections.abc import AsyncIterator, Coroutine, Iterator
 from dataclasses import dataclass
 
 from farshore.config.security import Connection
 from farshore.dataplane import board
+from farshore.dataplane.lease import LeasedCluster, SlotLease
 from farshore.dataplane.partition import Target
 from farshore.dataplane.progress import Progress
 from farshore.dataplane.slot import Assignment, Limits, Slot, starts
+from farshore.dataplane.trouble import Trouble
 from farshore.errors import FarshoreError, KafkaError, MalformedRecord
 from farshore.kafka.raw import At, IsolationLevel, RawCluster
 from farshore.kafka.reading import read_committed
@@ -26,8 +29,11 @@ from farshore.model import Flow, OffsetSync, TopicPartition
 from farshore.wire.internal import encode_offset_sync
 from farshore.wire.positions import decode_position, partition_for_key, position_value, source_key
 
+_log = logging.getLogger(__name__)
+
 FLUSH_EVERY_SECONDS = 1.0
 _REQUEST_TIMEOUT = 30.0
+_PAUSE_SECONDS = 0.02
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +63,7 @@ class Order:
     syncs_topic: str | None
     syncs_on_source: bool
     once: bool = False
+    attempt: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +82,9 @@ def copy_slot(order: Order) -> Outcome:
         asyncio.run(_Task(order, progress).run())
     except FarshoreError as error:
         return Outcome(order.slot, progress.records, str(error))
+    except Exception as error:
+        _log.exception("slot %d of %s", order.slot, order.flow)
+        return Outcome(order.slot, progress.records, f"{type(error).__name__}: {error}")
     return Outcome(order.slot, progress.records)
 
 
@@ -82,17 +92,21 @@ class _Task:
     def __init__(self, order: Order, progress: Progress) -> None:
         self._order = order
         self._progress = progress
-        self._stop = asyncio.Event()
-        self._lapsed = False
+        self._lease = SlotLease(order.slot, order.generation, order.attempt)
+        self._writing = threading.Lock()
         self._client_id = f"{order.flow}|{order.connector}-{order.slot}"
 
     async def run(self) -> None:
-        order = self._order
-        positions = await asyncio.to_thread(self._positions)
+        order, lease = self._order, self._lease
         async with (
             RawCluster(order.source, alias=order.flow.source, client_id=self._client_id) as source,
-            RawCluster(order.target, alias=order.flow.target, client_id=self._client_id) as target,
+            LeasedCluster(lease, order.target, alias=order.flow.target, client_id=self._client_id) as target,
+            self._beside(lease.keep_watching(Tail(target, order.board_topic))),
         ):
+            # Under the lease nobody else copies, so that what is read now stays true.
+            while not lease.valid and not lease.to_end.is_set():
+                await asyncio.sleep(_PAUSE_SECONDS)
+            positions = await asyncio.to_thread(self._positions)
             assignments = await self._assignments(source, positions)
             until = None
             if order.once:
@@ -100,21 +114,28 @@ class _Task:
                 until = await starts(source, partitions, At.LATEST, order.limits.isolation_level)
             slot = Slot(source, target, order.limits, self._progress.note)
             with self._writers() as (to_target, to_syncs):
-                watching = [
-                    asyncio.create_task(self._watch_lease(target)),
-                    asyncio.create_task(self._keep_flushing(slot, to_target, to_syncs)),
-                ]
                 try:
-                    await slot.run(assignments, self._stop, until)
+                    async with self._beside(self._keep_flushing(slot, to_target, to_syncs)):
+                        await slot.run(assignments, lease.to_end, until)
                 finally:
-                    for task in watching:
-                        task.cancel()
-                    await asyncio.gather(*watching, return_exceptions=True)
-                    if not self._lapsed:
-                        await asyncio.to_thread(self._flush, to_target, to_syncs)
-                        await asyncio.to_thread(self._report, slot, to_target, "released")
-        if self._lapsed:
-            raise KafkaError("the lease lapsed: the driver was not heard of", cluster=order.flow.target)
+                    await asyncio.to_thread(self._flush, slot, to_target, to_syncs, "released")
+        if lease.ousted is not None:
+            raise KafkaError(f"{order.flow.target}: slot {order.slot} ended: {lease.ousted}", cluster=order.flow.target)
+
+    @contextlib.asynccontextmanager
+    async def _beside(self, work: Coroutine[None, None, None]) -> AsyncIterator[None]:
+        """Runs `work` as long as the block lasts. If it fails, the slot ends: without a watch on the lease it must."""
+        task = asyncio.create_task(work)
+        task.add_done_callback(self._failed)
+        try:
+            yield
+        finally:
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+
+    def _failed(self, task: asyncio.Task[None]) -> None:
+        if not task.cancelled() and (error := task.exception()) is not None:
+            self._lease.oust(f"{type(error).__name__}: {error}")
 
     def _positions(self) -> dict[TopicPartition, int]:
         order = self._order
@@ -162,23 +183,35 @@ class _Task:
             to_syncs.close()
 
     async def _keep_flushing(self, slot: Slot, to_target: SmallRecords, to_syncs: SmallRecords) -> None:
+        trouble = Trouble(f"{self._order.flow} slot {self._order.slot}: its positions")
         while True:
             await asyncio.sleep(FLUSH_EVERY_SECONDS)
-            with contextlib.suppress(KafkaError):  # kept, and written with the next
-                await asyncio.to_thread(self._flush, to_target, to_syncs)
-                await asyncio.to_thread(self._report, slot, to_target, "running")
+            if not self._lease.valid:
+                continue
+            try:
+                await asyncio.to_thread(self._flush, slot, to_target, to_syncs, "running")
+                trouble.end()
+            except KafkaError as error:  # kept, and written with the next
+                trouble.begin(str(error))
 
-    def _flush(self, to_target: SmallRecords, to_syncs: SmallRecords) -> None:
-        """Positions first: a sync may be missing, a position that is ahead of the records may not."""
-        positions, syncs = self._progress.take_positions(), self._progress.take_syncs()
-        try:
-            if positions:
-                to_target.write([self._position_record(p, last) for p, last in positions.items()])
-            if syncs and self._order.syncs_topic is not None:
-                to_syncs.write([self._sync_record(sync) for sync in syncs])
-        except KafkaError:
-            self._progress.put_back(positions, syncs)
-            raise
+    def _flush(self, slot: Slot, to_target: SmallRecords, to_syncs: SmallRecords, state: str) -> None:
+        """Positions first: a sync may be missing, a position that is ahead of the records may not.
+
+        One at a time: an older position must not be written after a newer one. Nothing, once another may write.
+        """
+        with self._writing:
+            if self._lease.ousted is not None:
+                return
+            positions, syncs = self._progress.take_positions(), self._progress.take_syncs()
+            try:
+                if positions:
+                    to_target.write([self._position_record(p, last) for p, last in positions.items()])
+                if syncs and self._order.syncs_topic is not None:
+                    to_syncs.write([self._sync_record(sync) for sync in syncs])
+            except KafkaError:
+                self._progress.put_back(positions, syncs)
+                raise
+            self._report(slot, to_target, state)
 
     def _position_record(self, partition: TopicPartition, last: int) -> SmallRecord:
         order = self._order
@@ -207,22 +240,3 @@ class _Task:
             gaps,
         )
         to_target.write([SmallRecord(order.board_topic, 0, *board.encode(report))])
-
-    async def _watch_lease(self, target: RawCluster) -> None:
-        """Sets `stop` when the lease says so, is another's, or lapses."""
-        order = self._order
-        tail = Tail(target, order.board_topic)
-        heard = time.monotonic()
-        while time.monotonic() - heard < board.LEASE_LASTS_SECONDS:
-            for record in await tail.next(1.0):
-                with contextlib.suppress(MalformedRecord):
-                    lease = board.decode(record.key, record.value)
-                    if not isinstance(lease, board.Lease):
-                        continue
-                    if lease.generation > order.generation or (lease.stop and lease.generation == order.generation):
-                        self._stop.set()
-                        return
-                    if lease.generation == order.generation:
-                        heard = time.monotonic()
-        self._lapsed = True
-        self._stop.set()

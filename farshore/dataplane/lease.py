@@ -1,0 +1,99 @@
+"""The lease as a slot sees it: whether it may write just now, and whether it has to end.
+
+Without a lease a slot pauses and forgets nothing: when the driver is heard of again, what was in flight goes on under
+the same producer id, and nothing is copied twice. It ends when it is told to, or when another has its partitions.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import time
+from collections.abc import Sequence
+from typing import Any
+
+from farshore.dataplane import board
+from farshore.errors import KafkaError, MalformedRecord
+from farshore.kafka.raw import Produced, ProducePartition, RawCluster
+from farshore.kafka.tailing import Tail
+
+_PAUSE_SECONDS = 0.05
+
+
+class SlotLease:
+    """Of one attempt of one slot, from its first lease on; run `keep_watching` in a task of its own.
+
+    `to_end` is set when the slot is asked to end. With `ousted` it may write nothing any more, not even positions.
+    """
+
+    def __init__(self, slot: int, generation: int, attempt: int) -> None:
+        self._slot = slot
+        self._generation = generation
+        self._attempt = attempt
+        self._heard: float | None = None
+        self._parent = os.getppid()
+        self.to_end = asyncio.Event()
+        self.ousted: str | None = None
+
+    @property
+    def valid(self) -> bool:
+        """Whether writing is allowed at this moment."""
+        if self.ousted is not None or self._heard is None:
+            return False
+        return time.monotonic() - self._heard < board.LEASE_LASTS_SECONDS
+
+    def oust(self, reason: str) -> None:
+        if self.ousted is None:
+            self.ousted = reason
+        self.to_end.set()
+
+    async def keep_watching(self, tail: Tail) -> None:
+        """Until cancelled, or ousted."""
+        while self.ousted is None:
+            for record in await tail.next(1.0):
+                with contextlib.suppress(MalformedRecord):
+                    entry = board.decode(record.key, record.value)
+                    if isinstance(entry, board.Lease):
+                        self._hear(entry)
+            if os.getppid() != self._parent:
+                self.oust("the Spark process above it is gone")
+
+    def _hear(self, lease: board.Lease) -> None:
+        attempt = dict(lease.attempts).get(self._slot, 0)
+        if (lease.generation, attempt) > (self._generation, self._attempt):
+            self.oust("a newer holder has its partitions")
+        elif (lease.generation, attempt) == (self._generation, self._attempt):
+            self._heard = time.monotonic()
+            if lease.stop:
+                self.to_end.set()
+
+
+class LeasedCluster(RawCluster):
+    """A target to which nothing is appended without a valid lease: until there is one, `produce` waits, in order."""
+
+    def __init__(self, lease: SlotLease, *arguments: Any, **more: Any) -> None:
+        super().__init__(*arguments, **more)
+        self._lease = lease
+        self._turn = asyncio.Lock()
+
+    async def produce(
+        self,
+        broker: int,
+        partitions: Sequence[ProducePartition],
+        *,
+        acks: int = -1,
+        timeout: float = 30.0,
+        transactional_id: str | None = None,
+    ) -> list[Produced]:
+        """As it is there; raises KafkaError, with nothing sent, once another may write."""
+        if self._turn.locked() or not self._lease.valid:
+            async with self._turn:
+                await self._allowed()
+        return await super().produce(broker, partitions, acks=acks, timeout=timeout, transactional_id=transactional_id)
+
+    async def _allowed(self) -> None:
+        while not self._lease.valid:
+            if self._lease.ousted is not None:
+                raise KafkaError(f"{self.alias}: the slot may not write: {self._lease.ousted}", cluster=self.alias)
+            await asyncio.sleep(_PAUSE_SECONDS)
