@@ -22,7 +22,7 @@ from farshore.errors import LocalClusterError
 from farshore.local.demo import Count, Demo
 from farshore.local.demo_settings import TOPICS
 
-_RECORDS_A_SECOND = 2_000
+_RECORDS_A_SECOND = 3_000
 _MOVING_WITHIN_SECONDS = 120.0
 _LOOK_EVERY_SECONDS = 0.2
 _LINES_EVERY_SECONDS = 3.0
@@ -70,6 +70,10 @@ class _View:
         """Records arrive on both sides."""
         return all(each.records > 0 for each in self._demo.status)
 
+    @property
+    def stalled(self) -> bool:
+        return self._demo.stalled
+
     def note_lag(self) -> None:
         for each in self._demo.status:
             self.most_behind[each.flow] = max(each.lag, self.most_behind.get(each.flow, 0))
@@ -106,6 +110,8 @@ def _show(console: Console, view: _View, stopping: threading.Event, seconds: flo
             if moving_at is None and view.moving:
                 moving_at = now
                 console.print(f"Records move both ways {now - began:.0f} s after the start.", style="bold green")
+            if view.stalled:
+                raise LocalClusterError("the mirrors have ended by themselves")
             if moving_at is None and now - started > _MOVING_WITHIN_SECONDS:
                 raise LocalClusterError(f"no records have moved in {_MOVING_WITHIN_SECONDS:.0f} s")
             if moving_at is not None:
@@ -164,7 +170,7 @@ def _sigterm_interrupts() -> Iterator[None]:
 
 
 def _stop_in_order(stopping: threading.Event) -> None:
-    """From here on the first signal asks to end, the second ends at once. After Spark has installed its own handler."""
+    """From here on the first signal asks to end, the second ends at once."""
 
     def on_signal(_number: int, _frame: FrameType | None) -> None:
         if stopping.is_set():

@@ -9,9 +9,11 @@ with Demo(records_a_second=2000) as demo:
 from __future__ import annotations
 
 import os
+import signal
+import threading
 import time
-from collections.abc import Callable
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -80,8 +82,13 @@ class Demo:
     def status(self) -> list[FlowStatus]:
         return [] if self._service is None else self._service.status
 
+    @property
+    def stalled(self) -> bool:
+        """The mirrors have ended by themselves, which they never should."""
+        return self._service is not None and self._service.done
+
     def start(self, tell: Callable[[str], None] = lambda _sentence: None) -> None:
-        """Clusters, topics, traffic, mirrors. Raises FarshoreError. Spark installs a handler for SIGINT here."""
+        """Clusters, topics, traffic, mirrors. Raises FarshoreError. To be called from the main thread."""
         local.prepare(tell)
         tell("starting ClusterA and ClusterB")
         for name in ("ClusterA", "ClusterB"):
@@ -132,7 +139,8 @@ class Demo:
     def _open_quiet_session(self, settings: Settings) -> None:
         """The service finds this session and uses it, and so Java's own words stay off the screen."""
         slots = sum(flow.source.tasks_max for flow in settings.flows if flow.source is not None)
-        self._ending.callback(open_session(None, slots, jvm_log=self.jvm_log).stop)
+        with _uninterrupted():
+            self._ending.callback(open_session(None, slots, jvm_log=self.jvm_log).stop)
 
     def _make_topics(self, settings: Settings) -> None:
         for number, topic in enumerate(TOPICS):
@@ -158,6 +166,24 @@ class Demo:
             _records(self._admins[topic.source], topic.name, topic.partitions),
             _records(self._admins[topic.target], topic.remote, topic.partitions),
         )
+
+
+@contextmanager
+def _uninterrupted() -> Iterator[None]:
+    """Ctrl-C and SIGTERM wait until the end of the block: a Java that is left alone while it starts never ends.
+
+    Spark's own handler, installed on the way, goes too.
+    """
+    came = threading.Event()
+    signals = (signal.SIGINT, signal.SIGTERM)
+    before = {each: signal.signal(each, lambda _number, _frame: came.set()) for each in signals}
+    try:
+        yield
+    finally:
+        for each, handler in before.items():
+            signal.signal(each, handler)
+    if came.is_set():
+        raise KeyboardInterrupt
 
 
 def _set_variable(name: str, value: str | None) -> None:
