@@ -187,12 +187,13 @@ class _FlowRunner:
     def _wait_for(self, lock: FlowLock) -> bool:
         """Whether the lock is held; False if we are to stop first."""
         told = None
+        patient_until = time.monotonic() + _RETRY_SECONDS
         while not self.stopping.is_set():
             if lock.wait(0.5):
                 return True
             reason = str(lock.refusal) if lock.refusal else "another Farshore holds the flow, or the group is forming"
             self._state = f"standby: {reason}"
-            if lock.refusal and reason != told:
+            if reason != told and (lock.refusal or time.monotonic() > patient_until):
                 _log.warning("%s: %s", self._settings.flow, reason)
                 told = reason
         return False
