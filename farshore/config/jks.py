@@ -93,9 +93,7 @@ class _Reader:
             self._number("Q")  # time of creation
             if tag == _KEY_ENTRY:
                 protected = self._take(self._number("I"))
-                keys.append(
-                    ProtectedKey(protected, tuple(self._certificate() for _ in range(self._number("I"))))
-                )
+                keys.append(ProtectedKey(protected, tuple(self._certificate() for _ in range(self._number("I")))))
             elif tag == _CERTIFICATE_ENTRY:
                 certificates.append(self._certificate())
             else:

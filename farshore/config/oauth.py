@@ -144,9 +144,7 @@ def _read_strimzi(keys: ConnectionKeys, options: Mapping[str, str]) -> OAuth | N
         return AccessToken(Secret(token), extensions)
     refused = [name for name in _STRIMZI_REFUSED if name in options]
     for name in refused:
-        keys.error(
-            JAAS, f"{JAAS}: the option {name} is refused: {_STRIMZI_REFUSED[name]}; use oauth.client.secret"
-        )
+        keys.error(JAAS, f"{JAAS}: the option {name} is refused: {_STRIMZI_REFUSED[name]}; use oauth.client.secret")
     if options.get("oauth.client.credentials.grant.type", "client_credentials") != "client_credentials":
         refused.append("oauth.client.credentials.grant.type")
         keys.error(JAAS, f"{JAAS}: oauth.client.credentials.grant.type can only be client_credentials")
@@ -197,9 +195,7 @@ def _extensions(keys: ConnectionKeys, options: Mapping[str, str], prefix: str) -
     chosen = {name.removeprefix(prefix): value for name, value in options.items() if name.startswith(prefix)}
     for name, value in chosen.items():
         if not re.fullmatch("[A-Za-z]+", name) or name == "auth":
-            keys.error(
-                JAAS, f"{JAAS}: {prefix}{name}: an extension's name has letters only, and is not 'auth'"
-            )
+            keys.error(JAAS, f"{JAAS}: {prefix}{name}: an extension's name has letters only, and is not 'auth'")
         elif not re.fullmatch(r"[\x21-\x7e \t\r\n]+", value):
             keys.error(JAAS, f"{JAAS}: {prefix}{name} must be printable ASCII and not empty")
     return tuple(chosen.items())
@@ -216,9 +212,7 @@ def _endpoint(keys: ConnectionKeys, named_in: str, url: str, tls: ConnectionKeys
         keys.error(named_in, f"{named_in}: the token endpoint must be an http or https URL")
         return None
     if parts.scheme == "http":
-        keys.warning(
-            named_in, f"{named_in}: the token endpoint is http, so the client secret travels readable by all"
-        )
+        keys.warning(named_in, f"{named_in}: the token endpoint is http, so the client secret travels readable by all")
     trusted = read_trusted(tls)
     defaults = TokenEndpoint(url)
     return TokenEndpoint(

@@ -47,11 +47,7 @@ def read_sasl(keys: ConnectionKeys) -> Sasl | None:
     module = _read_module(keys, mechanism)
     if module is None:
         return None
-    return (
-        read_oauth(keys, module.options)
-        if mechanism == "OAUTHBEARER"
-        else _read_login(keys, mechanism, module)
-    )
+    return read_oauth(keys, module.options) if mechanism == "OAUTHBEARER" else _read_login(keys, mechanism, module)
 
 
 def _read_mechanism(keys: ConnectionKeys) -> str | None:
@@ -80,9 +76,7 @@ def _read_module(keys: ConnectionKeys, mechanism: str) -> LoginModule | None:
         keys.error(JAAS, f"{JAAS} {error}")
         return None
     if module.name != _MODULES[mechanism]:
-        keys.error(
-            JAAS, f"{JAAS}: the login module of {mechanism} is {_MODULES[mechanism]}, not {module.name}"
-        )
+        keys.error(JAAS, f"{JAAS}: the login module of {mechanism} is {_MODULES[mechanism]}, not {module.name}")
         return None
     return module
 

@@ -84,9 +84,7 @@ def load_trust_store(path: str, kind: StoreType, password: Secret | None) -> Tru
     return _trusted([one.certificate for one in wrapped if one], path)
 
 
-def load_key_store(
-    path: str, kind: StoreType, password: Secret | None, key_password: Secret | None
-) -> Identity:
+def load_key_store(path: str, kind: StoreType, password: Secret | None, key_password: Secret | None) -> Identity:
     """The one key of a file with its chain. `key_password` is the key's own, if not the store's."""
     data = _read(path)
     found = _format_of(data, kind, path)
@@ -199,14 +197,10 @@ def _parse_key(der: bytes, password: Secret | None, source: str) -> PrivateKeyTy
     except TypeError:
         if password is None:
             raise StoreError(f"{source}: the private key is encrypted: give ssl.key.password") from None
-        raise StoreError(
-            f"{source}: ssl.key.password is given, but the private key is not encrypted"
-        ) from None
+        raise StoreError(f"{source}: ssl.key.password is given, but the private key is not encrypted") from None
     except Exception:  # what `cryptography` raises differs between encodings and versions
         if password is not None:
-            raise StoreError(
-                f"{source}: the password of the private key is wrong, or the key damaged"
-            ) from None
+            raise StoreError(f"{source}: the password of the private key is wrong, or the key damaged") from None
         raise StoreError(f"{source}: the private key cannot be read; it must be PKCS8, RSA or EC") from None
 
 

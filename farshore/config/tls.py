@@ -77,9 +77,7 @@ def read_trusted(keys: ConnectionKeys) -> TrustedCertificates | None:
     if complaint:
         names = ("type", "location", "password", "certificates")
         spelled = {name: keys.spelled(f"ssl.truststore.{name}") for name in names}
-        keys.error(
-            "ssl.truststore.password" if "{password}" in complaint else given_as, complaint.format(**spelled)
-        )
+        keys.error("ssl.truststore.password" if "{password}" in complaint else given_as, complaint.format(**spelled))
         return None
     try:
         if inline is not None:
@@ -107,9 +105,7 @@ def _read_identity(keys: ConnectionKeys) -> Identity | None:
     elif key is not None and kind is not StoreType.PEM:
         keys.error(given_as, "ssl.keystore.key needs ssl.keystore.type=PEM")
     elif key is not None and location is not None:
-        keys.error(
-            given_as, "ssl.keystore.key and ssl.keystore.location are both given: leave out one of them"
-        )
+        keys.error(given_as, "ssl.keystore.key and ssl.keystore.location are both given: leave out one of them")
     elif kind is StoreType.PEM and password is not None:
         keys.error(
             "ssl.keystore.password",
@@ -138,9 +134,7 @@ def _store_type(keys: ConnectionKeys, role: str) -> StoreType:
 def _warn_of_trust(keys: ConnectionKeys, name: str, trusted: TrustedCertificates) -> None:
     newest = max(certificate.not_valid_after_utc for certificate in trusted.certificates)
     if newest < datetime.now(UTC):
-        keys.warning(
-            name, f"{keys.spelled(name)}: every certificate has expired, the last one on {newest:%Y-%m-%d}"
-        )
+        keys.warning(name, f"{keys.spelled(name)}: every certificate has expired, the last one on {newest:%Y-%m-%d}")
     subjects = {certificate.subject for certificate in trusted.certificates}
     for certificate in trusted.certificates:
         if certificate.issuer not in subjects:
@@ -155,16 +149,12 @@ def _warn_of_trust(keys: ConnectionKeys, name: str, trusted: TrustedCertificates
 
 
 def _warn_of_dates(keys: ConnectionKeys, identity: Identity) -> None:
-    name = (
-        "ssl.keystore.location" if keys.given("ssl.keystore.location") else "ssl.keystore.certificate.chain"
-    )
+    name = "ssl.keystore.location" if keys.given("ssl.keystore.location") else "ssl.keystore.certificate.chain"
     now = datetime.now(UTC)
     if identity.valid_until < now:
         keys.warning(name, f"{name}: the client's certificate expired on {identity.valid_until:%Y-%m-%d}")
     elif identity.valid_from > now:
-        keys.warning(
-            name, f"{name}: the client's certificate is valid only from {identity.valid_from:%Y-%m-%d}"
-        )
+        keys.warning(name, f"{name}: the client's certificate is valid only from {identity.valid_from:%Y-%m-%d}")
 
 
 def reads_host_check(keys: ConnectionKeys) -> bool:
@@ -181,9 +171,7 @@ def _read_suites(keys: ConnectionKeys) -> tuple[str, ...]:
     for java in keys.elements("ssl.cipher.suites"):
         name = openssl_name(java)
         if name is None:
-            keys.error(
-                "ssl.cipher.suites", f"ssl.cipher.suites: {java} is not known, or no longer fit for use"
-            )
+            keys.error("ssl.cipher.suites", f"ssl.cipher.suites: {java} is not known, or no longer fit for use")
         else:
             names.append(name)
     return tuple(names)

@@ -93,9 +93,7 @@ def _request_once(oauth: ClientCredentials) -> Token:
     if status not in (200, 201):
         # By RFC 6749 these two hold no secret.
         said = " ".join(str(fields[name]) for name in ("error", "error_description") if name in fields)
-        raise TokenRefused(
-            f"the token endpoint {oauth.endpoint.url} refuses: status {status} {said}".rstrip()
-        )
+        raise TokenRefused(f"the token endpoint {oauth.endpoint.url} refuses: status {status} {said}".rstrip())
     value = fields.get("access_token")
     if not isinstance(value, str) or not value:
         raise TokenRefused(f"the token endpoint {oauth.endpoint.url} answers without an access_token")
