@@ -8,7 +8,6 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
 
@@ -18,7 +17,6 @@ import farshore
 from farshore.local.demo_settings import TOPICS, demo_properties
 from farshore.local.traffic import log_records
 
-ENDS_WITHIN_SECONDS = 240.0
 GONE_WITHIN_SECONDS = 20.0
 
 
@@ -42,13 +40,31 @@ class Demo:
             start_new_session=True,
         )
 
-    def lines(self) -> Iterator[str]:
+    def signal(self, number: signal.Signals) -> None:
+        """Ctrl-C reaches the whole group, as from a terminal."""
+        if number is signal.SIGINT:
+            os.killpg(self.process.pid, number)
+        else:
+            self.process.send_signal(number)
+
+    def until(self, words: str) -> str:
+        """All it says up to the line with these words."""
         assert self.process.stdout is not None
-        yield from self.process.stdout
+        said = []
+        for line in self.process.stdout:
+            said.append(line)
+            if words in line:
+                return "".join(said)
+        pytest.fail(f"it ended without saying {words!r}: {''.join(said)}")
+
+    def end(self) -> str:
+        """The rest of what it says. It ends by itself, or the test is timed out."""
+        assert self.process.stdout is not None
+        with self.process:
+            return self.process.stdout.read()
 
     def leaves_nothing_behind(self) -> bool:
-        """Neither processes, of its session or with its directory on their command line or in their variables, nor
-        files."""
+        """Neither files nor processes: each has the directory on its command line or among its variables."""
         give_up_at = time.monotonic() + GONE_WITHIN_SECONDS
         while any(self._temporary.iterdir()) or self._processes():
             if time.monotonic() > give_up_at:
@@ -95,7 +111,7 @@ def test_log_lines_look_like_an_access_log() -> None:
 @pytest.mark.slow
 def test_both_flows_copy_everything_and_nothing_is_left(temporary: Path) -> None:
     demo = Demo(temporary, "--seconds", "15")
-    out, _ = demo.process.communicate(timeout=ENDS_WITHIN_SECONDS)
+    out = demo.end()
     assert demo.process.returncode == 0, out
     for topic in TOPICS:
         found = re.search(
@@ -115,29 +131,21 @@ def test_both_flows_copy_everything_and_nothing_is_left(temporary: Path) -> None
 @pytest.mark.slow
 def test_ctrl_c_counts_and_leaves_nothing_behind(temporary: Path) -> None:
     demo = Demo(temporary)
-    before = list(until(demo, "Records move both ways"))
-    demo.process.send_signal(signal.SIGINT)
-    out, _ = demo.process.communicate(timeout=ENDS_WITHIN_SECONDS)
-    assert demo.process.returncode == 0, "".join(before) + out
+    before = demo.until("Records move both ways")
+    demo.signal(signal.SIGINT)
+    out = demo.end()
+    assert demo.process.returncode == 0, before + out
     assert out.count(": all there\n") == 2, out
     assert demo.leaves_nothing_behind()
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("way", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
+@pytest.mark.parametrize("way", [signal.SIGINT, signal.SIGTERM])
 def test_ending_it_while_it_starts_leaves_nothing_behind(temporary: Path, way: signal.Signals) -> None:
     demo = Demo(temporary)
-    list(until(demo, "starting Spark"))
+    demo.until("starting Spark")
     time.sleep(2)
-    demo.process.send_signal(way)
-    out, _ = demo.process.communicate(timeout=ENDS_WITHIN_SECONDS)
-    assert demo.process.returncode == (130 if way is not signal.SIGKILL else -signal.SIGKILL), out
+    demo.signal(way)
+    out = demo.end()
+    assert demo.process.returncode == 130, out
     assert demo.leaves_nothing_behind()
-
-
-def until(demo: Demo, words: str) -> Iterator[str]:
-    for line in demo.lines():
-        yield line
-        if words in line:
-            return
-    pytest.fail(f"it ended without saying {words!r}")
