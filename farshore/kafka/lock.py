@@ -47,6 +47,9 @@ class FlowLock:
             "client.id": "farshore",
             "session.timeout.ms": int(session_timeout * 1000),
             "heartbeat.interval.ms": max(500, int(session_timeout * 1000) // 4),
+            # Whoever holds the board keeps it when a standby joins. Any other strategy takes it away for a moment, and
+            # may give it to the newcomer: a standby would stop the copying.
+            "partition.assignment.strategy": "cooperative-sticky",
             "enable.auto.commit": False,
             "auto.offset.reset": "latest",
             "allow.auto.create.topics": False,
