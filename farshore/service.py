@@ -219,7 +219,9 @@ class _FlowRunner:
         refreshing = settings.refresh_topics_enabled and interval > 0
         known: frozenset[str] = frozenset()
         next_look = time.monotonic()
-        while not self.stopping.is_set() and not self.lost.is_set():
+        while not self.stopping.is_set():
+            if self.lost.is_set() and not self._regained(lock):
+                return
             if time.monotonic() >= next_look:
                 try:
                     synced = sync_topics(self._settings, source, target, known)
@@ -236,8 +238,28 @@ class _FlowRunner:
             if self._once and (self._generation is None or self._generation.done):
                 return
             self.stopping.wait(0.2)
-        if self.lost.is_set():
-            _log.warning("%s: the lock was lost, and copying stops until it is held again", self._settings.flow)
+
+    def _regained(self, lock: FlowLock) -> bool:
+        """Whether the lock is held again and nobody else had the flow meanwhile, so that the slots, which pause without
+        a lease, may go on with what they have in flight. False if somebody had, or if we are to stop."""
+        _log.warning("%s: the lock was lost, and copying pauses until it is held again", self._settings.flow)
+        self._state = "waiting to hold the flow again"
+        while not self.stopping.is_set():
+            lock.wait(_RETRY_SECONDS)
+            try:
+                last = self._last_lease()
+            except KafkaError:
+                continue  # where nothing can be read nothing can be written either
+            if last is not None and last.generation > self._number:
+                _log.warning("%s: another Farshore has taken the flow", self._settings.flow)
+                return False
+            self.lost.clear()
+            if lock.held:
+                _log.info("%s: the lock is held again", self._settings.flow)
+                self._state = "copying"
+                return True
+            self.lost.set()
+        return False
 
     def _tell(self, synced: TopicSync) -> None:
         for topic, partitions in {**synced.created, **synced.grown}.items():
@@ -262,7 +284,7 @@ class _FlowRunner:
             return
         self._number += 1
         orders = [self._order(n, share, synced) for n, share in enumerate(shares)]
-        generation = Generation(self._session, orders, lambda: lock.held)
+        generation = Generation(self._session, orders, lambda: lock.held and not self.lost.is_set())
         generation.start()
         self._generation = generation
         self._state = "copying"
