@@ -101,6 +101,7 @@ class Slot:
         self._reserved = 0
         self._sendable = asyncio.Event()
         self._stale = asyncio.Event()
+        self._lost_sight = Trouble("who leads which partition")
         self._requests: set[asyncio.Task[None]] = set()
         self.bytes = 0
         self.gaps: list[Gap] = []
@@ -180,9 +181,10 @@ class Slot:
                 self._source.metadata(source_topics), self._target.metadata(remote_topics)
             )
         except KafkaError as error:
-            _log.warning("%s", error)
+            self._lost_sight.begin(str(error))
             self._stale.set()
             return
+        self._lost_sight.end()
         for entry in self._entries.values():
             entry.source_leader = source.leader_of(entry.assignment.partition)
             entry.target_leader = target.leader_of(entry.assignment.remote)
@@ -237,9 +239,9 @@ class Slot:
                 rack=self._limits.rack,
             )
         except KafkaError as error:
-            _log.warning("%s", error)
+            for entry in asked:
+                entry.trouble.begin(str(error))
             self._stale.set()
-            await asyncio.sleep(0.2)
             return
         finally:
             self._reserved -= max_bytes
@@ -270,6 +272,8 @@ class Slot:
             else fetched.high_watermark
         )
         if not fetched.records:
+            if entry.copy.idle and entry.copy.next_fetch >= entry.log_end:
+                entry.trouble.end()  # it can be read, and there is nothing to be written whose success would end it
             return
         before = entry.copy.next_fetch
         try:

@@ -14,7 +14,8 @@ _LONGEST_SECONDS = 5.0
 class Trouble:
     """Begins with a reason, ends with a success. Between tries it waits, twice as long each time, five seconds at most.
 
-    Logged once when it begins, once for each other reason, and once when it ends.
+    Logged once when it begins, once for each other reason, and once when it ends. What goes wrong during the wait, as
+    all requests do that were in flight together, makes it no longer.
     """
 
     def __init__(self, subject: str) -> None:
@@ -35,8 +36,9 @@ class Trouble:
         if self.reason is None:
             self.since = time.time()
         self.reason = reason
-        self._again_at = time.monotonic() + self._pause
-        self._pause = min(self._pause * 2, _LONGEST_SECONDS)
+        if self.over:
+            self._again_at = time.monotonic() + self._pause
+            self._pause = min(self._pause * 2, _LONGEST_SECONDS)
 
     def end(self) -> None:
         if self.reason is not None:
