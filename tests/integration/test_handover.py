@@ -98,6 +98,7 @@ def test_a_standby_takes_over_from_a_killed_driver(mirror: Mirror, load: Load, t
         with mirror.running(log="second.log") as second:
             wait_until(lambda: "another Farshore holds the flow" in second.said, "the second one being a standby")
             wait_for_more_copied(mirror, topic, load)
+            load.wait_for_more(2500)  # what was behind at first is copied and noted: from here on the copy is steady
             assert second.workers() == []
             left = descendants_of(first.driver)
             os.kill(first.driver, signal.SIGKILL)
