@@ -21,6 +21,7 @@ from farshore.dataplane.trouble import Trouble
 from farshore.errors import KafkaError, WireError
 from farshore.kafka.raw import At, Fetched, FetchPartition, IsolationLevel, Produced, ProducePartition, RawCluster
 from farshore.kafka.raw_errors import Category, error_info
+from farshore.kafka.reading import log_ends
 from farshore.model import TopicPartition
 from farshore.wire.batch import Scan
 
@@ -300,11 +301,13 @@ class Slot:
     async def _go_on_elsewhere(self, entry: _Entry) -> None:
         """The log begins after the offset we are at, or ends before it: by `reset`, and never silently."""
         partition, at = entry.assignment.partition, entry.copy.next_fetch
-        ends = [await starts(self._source, [partition], end, IsolationLevel.READ_UNCOMMITTED) for end in At]
-        latest, earliest = (end.get(partition) for end in ends)
-        if earliest is None or latest is None or earliest <= at <= latest:
-            entry.trouble.begin(f"offset {at} is out of range, and the log's ends are not known just now")
+        try:
+            latest, earliest = [(await log_ends(self._source, [partition], end))[partition] for end in At]
+        except KafkaError as error:
+            entry.trouble.begin(f"offset {at} is out of range, and the log's ends are not known: {error}")
             return
+        if earliest <= at <= latest:
+            return  # it was out of range only for a moment, as when a follower becomes leader
         why = (
             f"retention has passed offset {at}: the log begins at {earliest}"
             if at < earliest
@@ -396,11 +399,3 @@ async def _set_within(event: asyncio.Event, seconds: float) -> None:
     with contextlib.suppress(TimeoutError):
         async with asyncio.timeout(seconds):
             await event.wait()
-
-
-async def starts(
-    source: RawCluster, partitions: Iterable[TopicPartition], at: At, isolation_level: IsolationLevel
-) -> dict[TopicPartition, int]:
-    """Where each partition begins or ends upstream."""
-    listed = await source.list_offsets(partitions, at, isolation_level=isolation_level)
-    return {partition: offset.offset for partition, offset in listed.items() if not offset.error}

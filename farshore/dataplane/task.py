@@ -18,11 +18,11 @@ from farshore.dataplane import board
 from farshore.dataplane.lease import LeasedCluster, SlotLease
 from farshore.dataplane.partition import Target
 from farshore.dataplane.progress import Progress
-from farshore.dataplane.slot import Assignment, Limits, Slot, starts
+from farshore.dataplane.slot import Assignment, Limits, Slot
 from farshore.dataplane.trouble import Trouble
 from farshore.errors import FarshoreError, KafkaError, MalformedRecord
-from farshore.kafka.raw import At, IsolationLevel, RawCluster
-from farshore.kafka.reading import read_committed
+from farshore.kafka.raw import At, RawCluster
+from farshore.kafka.reading import log_ends, read_committed
 from farshore.kafka.small_records import SmallRecord, SmallRecords
 from farshore.kafka.tailing import Tail
 from farshore.model import Flow, OffsetSync, TopicPartition
@@ -111,7 +111,7 @@ class _Task:
             until = None
             if order.once:
                 partitions = [a.partition for a in assignments]
-                until = await starts(source, partitions, At.LATEST, order.limits.isolation_level)
+                until = await log_ends(source, partitions, At.LATEST, order.limits.isolation_level)
             slot = Slot(source, target, order.limits, self._progress.note)
             with self._writers() as (to_target, to_syncs):
                 try:
@@ -160,13 +160,9 @@ class _Task:
         """Each partition goes on where its position says; without one, where the reset policy says."""
         order = self._order
         new = [copied.partition for copied in order.copied if copied.partition not in positions]
-        begin = (
-            await starts(source, new, order.limits.reset or At.EARLIEST, IsolationLevel.READ_UNCOMMITTED) if new else {}
-        )
-        return [
-            Assignment(c.partition, c.remote, positions.get(c.partition, begin.get(c.partition, 0)), c.takes)
-            for c in order.copied
-        ]
+        begin = await log_ends(source, new, order.limits.reset or At.EARLIEST) if new else {}
+        known = positions | begin
+        return [Assignment(c.partition, c.remote, known[c.partition], c.takes) for c in order.copied]
 
     @contextlib.contextmanager
     def _writers(self) -> Iterator[tuple[SmallRecords, SmallRecords]]:

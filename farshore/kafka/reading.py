@@ -7,6 +7,7 @@ cluster make `__consumer_offsets`. Who only looks shall leave no traces.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Collection
 
 from farshore.config.security import Connection
 from farshore.errors import KafkaError, MalformedBatch, PermissionDenied, RequestRefused, Unreachable, WireError
@@ -40,12 +41,9 @@ def read_committed(
 
 async def _read(connection: Connection, alias: str, partitions: list[TopicPartition], patience: float) -> list[Record]:
     async with RawCluster(connection, alias=alias, client_id="farshore", request_timeout=patience) as cluster:
-        starts = await cluster.list_offsets(partitions, At.EARLIEST)
-        ends = await cluster.list_offsets(partitions, At.LATEST, isolation_level=_COMMITTED)
-        for each in (*starts.values(), *ends.values()):
-            if each.error:
-                raise _refusal(alias, each.topic, each.error)
-        unread = {at: starts[at].offset for at in partitions if starts[at].offset < ends[at].offset}
+        starts = await log_ends(cluster, partitions, At.EARLIEST, within=patience)
+        ends = await log_ends(cluster, partitions, At.LATEST, _COMMITTED, within=patience)
+        unread = {at: starts[at] for at in partitions if starts[at] < ends[at]}
         records: list[Record] = []
         loop = asyncio.get_running_loop()
         give_up_at = loop.time() + patience
@@ -54,7 +52,7 @@ async def _read(connection: Connection, alias: str, partitions: list[TopicPartit
             for fetched in await _fetch(cluster, unread):
                 at = TopicPartition(fetched.topic, fetched.partition)
                 records += take_records(alias, fetched, unread)
-                if unread[at] >= ends[at].offset:
+                if unread[at] >= ends[at]:
                     del unread[at]
             if unread != before:
                 give_up_at = loop.time() + patience
@@ -63,6 +61,31 @@ async def _read(connection: Connection, alias: str, partitions: list[TopicPartit
             else:
                 await asyncio.sleep(_PAUSE_SECONDS)
         return records
+
+
+async def log_ends(
+    cluster: RawCluster,
+    partitions: Collection[TopicPartition],
+    at: At,
+    isolation_level: IsolationLevel = IsolationLevel.READ_UNCOMMITTED,
+    *,
+    within: float = 15.0,
+) -> dict[TopicPartition, int]:
+    """Where each log begins or ends: of every partition, or a KafkaError says which one does not tell.
+
+    The leader that metadata name for a new topic may not know yet that it leads: what passes by itself is waited for.
+    """
+    loop = asyncio.get_running_loop()
+    give_up_at = loop.time() + within
+    while True:
+        listed = await cluster.list_offsets(partitions, at, isolation_level=isolation_level)
+        failed = [each for each in listed.values() if each.error]
+        if not failed:
+            return {partition: each.offset for partition, each in listed.items()}
+        refusal = _refusal(cluster.alias, f"{failed[0].topic}-{failed[0].partition}", failed[0].error)
+        if not refusal.retriable or loop.time() > give_up_at:
+            raise refusal
+        await asyncio.sleep(_PAUSE_SECONDS)
 
 
 async def _fetch(cluster: RawCluster, unread: dict[TopicPartition, int]) -> list[Fetched]:

@@ -12,8 +12,9 @@ from records import alter_topic, create_topic, delete_records, produce, read_all
 
 from farshore.config.security import Connection
 from farshore.dataplane.partition import Run, Target
-from farshore.dataplane.slot import Assignment, Gap, Limits, Slot, starts
+from farshore.dataplane.slot import Assignment, Gap, Limits, Slot
 from farshore.kafka.raw import At, IsolationLevel, RawCluster
+from farshore.kafka.reading import log_ends
 from farshore.local import Cluster
 from farshore.model import TopicPartition
 
@@ -39,8 +40,8 @@ def copy(
             RawCluster(Connection((target.bootstrap_servers,)), alias="B", client_id="test") as b,
         ):
             wanted = [TopicPartition(topic, number) for number in range(partitions)]
-            begin = await starts(a, wanted, At.EARLIEST, IsolationLevel.READ_COMMITTED)
-            end = await starts(a, wanted, At.LATEST, IsolationLevel.READ_COMMITTED)
+            begin = await log_ends(a, wanted, At.EARLIEST)
+            end = await log_ends(a, wanted, At.LATEST, IsolationLevel.READ_COMMITTED)
             slot = Slot(a, b, limits or Limits(), progress)
             assignments = [
                 Assignment(p, TopicPartition(remote, p.partition), begin[p], takes or Target()) for p in wanted
