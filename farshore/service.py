@@ -19,10 +19,10 @@ from farshore.control.internal_topics import ensure_internal_topics
 from farshore.control.topic_configs import RemoteTopic
 from farshore.control.topics import TopicSync, sync_topics
 from farshore.dataplane import board
+from farshore.dataplane.assignment import Limits
 from farshore.dataplane.generation import BoardWatch, Generation, last_lease
 from farshore.dataplane.partition import Target
 from farshore.dataplane.plan import Share, plan_slots
-from farshore.dataplane.slot import Limits
 from farshore.dataplane.spark import open_session
 from farshore.dataplane.task import Copied, Order
 from farshore.errors import ConfigError, FarshoreError, KafkaError, RequestRefused

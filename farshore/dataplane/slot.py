@@ -14,9 +14,10 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
-from farshore.dataplane.partition import PartitionCopy, Run, Sent, Target, Unfit
+from farshore.dataplane.assignment import Assignment, Gap, Limits
+from farshore.dataplane.partition import PartitionCopy, Run, Sent, Unfit
 from farshore.dataplane.trouble import Trouble
 from farshore.errors import KafkaError, WireError
 from farshore.kafka.raw import At, Fetched, FetchPartition, IsolationLevel, Produced, ProducePartition, RawCluster
@@ -32,35 +33,6 @@ _PAUSE_SECONDS = 0.02
 _STOP_WITHIN_SECONDS = 20.0
 
 
-@dataclass(frozen=True, slots=True)
-class Limits:
-    """How much at once. `fetch_*` are those of the source's consumer.
-
-    `reset` says where to go on when the source's log does not hold the offset we are at; None: stop the partition.
-    """
-
-    budget_bytes: int = 64 << 20
-    fetch_max_bytes: int = 16 << 20
-    partition_fetch_bytes: int = 1 << 20
-    fetch_min_bytes: int = 1
-    fetch_max_wait: float = 0.5
-    request_bytes: int = 1 << 20
-    produce_timeout: float = 30.0
-    isolation_level: IsolationLevel = IsolationLevel.READ_COMMITTED
-    rack: str = ""
-    reset: At | None = At.EARLIEST
-
-
-@dataclass(frozen=True, slots=True)
-class Assignment:
-    """One partition to copy: where to, from which upstream offset on, and what the remote topic takes."""
-
-    partition: TopicPartition
-    remote: TopicPartition
-    start: int
-    target: Target = field(default_factory=Target)
-
-
 @dataclass(slots=True)
 class _Entry:
     """A partition in hand."""
@@ -73,16 +45,6 @@ class _Entry:
     target_leader: int | None = None
     log_end: int | None = None
     told_unfit: Unfit | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Gap:
-    """Upstream offsets from `begin` to before `end` that are not copied, because the source does not have them."""
-
-    partition: TopicPartition
-    begin: int
-    end: int
-    reason: str
 
 
 OnProgress = Callable[[TopicPartition, Sequence[Run], int], None]
@@ -267,6 +229,11 @@ class Slot:
         if fetched.error:
             await self._fetch_failed(entry, fetched)
             return
+        if fetched.preferred_read_replica is not None:
+            entry.source_leader = (
+                fetched.preferred_read_replica
+            )  # nearer to our rack; until metadata are asked for again
+            return
         entry.log_end = (
             fetched.last_stable_offset
             if self._limits.isolation_level is IsolationLevel.READ_COMMITTED
@@ -307,7 +274,10 @@ class Slot:
             entry.trouble.begin(f"offset {at} is out of range, and the log's ends are not known: {error}")
             return
         if earliest <= at <= latest:
-            return  # it was out of range only for a moment, as when a follower becomes leader
+            # Out of range only where we asked: a replica that is behind, or a leader that has just become one.
+            self._stale.set()
+            await asyncio.sleep(_PAUSE_SECONDS)
+            return
         why = (
             f"retention has passed offset {at}: the log begins at {earliest}"
             if at < earliest

@@ -15,10 +15,11 @@ from dataclasses import dataclass
 
 from farshore.config.security import Connection
 from farshore.dataplane import board
+from farshore.dataplane.assignment import Assignment, Limits
 from farshore.dataplane.lease import LeasedCluster, SlotLease
 from farshore.dataplane.partition import Target
 from farshore.dataplane.progress import Progress
-from farshore.dataplane.slot import Assignment, Limits, Slot
+from farshore.dataplane.slot import Slot
 from farshore.dataplane.trouble import Trouble
 from farshore.errors import FarshoreError, KafkaError, MalformedRecord
 from farshore.kafka.raw import At, RawCluster

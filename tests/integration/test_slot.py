@@ -11,8 +11,9 @@ from confluent_kafka import Producer
 from records import alter_topic, create_topic, delete_records, produce, read_all
 
 from farshore.config.security import Connection
+from farshore.dataplane.assignment import Assignment, Gap, Limits
 from farshore.dataplane.partition import Run, Target
-from farshore.dataplane.slot import Assignment, Gap, Limits, Slot
+from farshore.dataplane.slot import Slot
 from farshore.kafka.raw import At, IsolationLevel, RawCluster
 from farshore.kafka.reading import log_ends
 from farshore.local import Cluster
