@@ -145,11 +145,18 @@ class _FlowRunner:
                     return
             except FarshoreError as error:
                 _log.warning("%s: %s", self._settings.flow, error)
-                self._state = f"waiting: {error}"
-                if self._once:
-                    self.failure = str(error)
-                    return
-                self.stopping.wait(_RETRY_SECONDS)
+                reason = str(error)
+            except Exception as error:
+                # A fault of our own must not end a flow without a word.
+                _log.exception("%s: this is a fault in Farshore, please report it", self._settings.flow)
+                reason = f"{type(error).__name__}: {error}"
+            else:
+                continue
+            self._state = f"waiting: {reason}"
+            if self._once:
+                self.failure = reason
+                return
+            self.stopping.wait(_RETRY_SECONDS)
 
     def _hold_and_copy(self) -> None:
         flow, worker = self._settings.flow, self._settings.worker
