@@ -25,7 +25,7 @@ from farshore.config.entries import (
 from farshore.config.keys import CONNECTION, INHERITED
 from farshore.config.keys.connectors import BYTE_ARRAY_CONVERTER
 from farshore.config.keys.table import parse_list
-from farshore.config.misplaced import report_misplaced_keys
+from farshore.config.misplaced import REACHES_WORKER, report_misplaced_keys
 from farshore.model import Flow
 from farshore.naming import configs_topic, group_id, offsets_topic, status_topic
 
@@ -34,17 +34,7 @@ LEGAL_ALIAS = re.compile(r"[A-Za-z0-9._-]+")
 
 CLIENT_PREFIXES = ("consumer", "producer", "admin")
 
-WORKER_PREFIXES = (
-    "offset.storage",
-    "config.storage",
-    "status.storage",
-    "key.converter",
-    "value.converter",
-    "header.converter",
-    "task",
-    "worker",
-    "replication.policy",
-)
+WORKER_PREFIXES = (*REACHES_WORKER, "replication.policy")
 """Top-level keys with these prefixes reach the worker, and beat what stands under the target's alias."""
 
 

@@ -242,19 +242,14 @@ class PartitionCopy:
     def _pack(self) -> list[Sent]:
         """The next waiting batch as it is; or it and those behind it packed anew, if it is small or cannot stay."""
         first = self._waiting.popleft()
-        if self._stays(first) and not self._small(first):
-            batch = first.batch
-            assert isinstance(batch, Batch)
-            return [self._sent(batch, batch.base_offset, batch.last_offset, first.held)]
         items = [first]
         size = first.held
-        while self._waiting and size < self.target.merge_below and self._mergeable(self._waiting[0]):
+        while self._waiting and max(size, self._waiting[0].held) < self.target.merge_below:
             items.append(self._waiting.popleft())
             size += items[-1].held
         if len(items) == 1 and self._stays(first):
-            batch = first.batch
-            assert isinstance(batch, Batch)
-            return [self._sent(batch, batch.base_offset, batch.last_offset, first.held)]
+            assert isinstance(first.batch, Batch)
+            return [self._sent(first.batch, first.held)]
         limit = self.target.max_message_bytes
         sources = tuple(item.batch for item in items)
         encoded = merge(
@@ -304,11 +299,11 @@ class PartitionCopy:
     def _queue_again(self, some: Iterable[Sent]) -> None:
         self._again = deque(sorted((*self._again, *some), key=lambda sent: sent.first_offset))
 
-    def _sent(self, batch: Batch, first: int, last: int, held: int) -> Sent:
+    def _sent(self, batch: Batch, held: int) -> Sent:
         sequence = self._next_sequence
         self._next_sequence = next_sequence(sequence, batch.record_count)
         data = self._addressed(batch, sequence)
-        return Sent(data, first, last, batch.record_count, sequence, (batch,), held)
+        return Sent(data, batch.base_offset, batch.last_offset, batch.record_count, sequence, (batch,), held)
 
     def _addressed(self, batch: Batch, sequence: int) -> bytes:
         return batch.readdressed(
@@ -329,12 +324,6 @@ class PartitionCopy:
             )
             is None
         )
-
-    def _small(self, item: _Item) -> bool:
-        return bool(self._waiting) and item.held < self.target.merge_below and self._mergeable(self._waiting[0])
-
-    def _mergeable(self, item: _Item) -> bool:
-        return item.held < self.target.merge_below
 
 
 def _first_offset(batch: Batch | OldBatch) -> int:
