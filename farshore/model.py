@@ -65,6 +65,40 @@ class OffsetSync:
 
 
 @dataclass(frozen=True, slots=True)
+class Run:
+    """`record_count` records that lie one behind the other downstream, from `downstream` on, and upstream between
+    `upstream` and `last_upstream`, both included. Without holes the two are in step, and each offset has its match.
+
+    With holes (compaction, transaction markers inside a merged batch) only the ends match.
+    """
+
+    upstream: int
+    last_upstream: int
+    downstream: int
+    record_count: int
+
+    @property
+    def has_holes(self) -> bool:
+        return self.last_upstream - self.upstream + 1 != self.record_count
+
+    @property
+    def last_downstream(self) -> int:
+        return self.downstream + self.record_count - 1
+
+    def joined(self, after: Run) -> Run | None:
+        """One run of this and the one `after` it, if all of it is in step; else None."""
+        in_step = (
+            after.upstream == self.last_upstream + 1
+            and after.downstream == self.last_downstream + 1
+            and not self.has_holes
+            and not after.has_holes
+        )
+        if not in_step:
+            return None
+        return Run(self.upstream, after.last_upstream, self.downstream, self.record_count + after.record_count)
+
+
+@dataclass(frozen=True, slots=True)
 class Position:
     """How far one source partition has been copied, as Kafka Connect stores it.
 

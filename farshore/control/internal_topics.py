@@ -7,7 +7,7 @@
 | heartbeats         | the target  | 1                           | compact | heartbeats.topic.replication.factor   |
 | positions          | the target  | offset.storage.partitions   | compact | offset.storage.replication.factor     |
 | board              | the target  | 1                           | compact | offset.storage.replication.factor     |
-| ledger             | the target  | 1                           | delete  | offset.storage.replication.factor     |
+| ledger             | the target  | 1                           | both    | offset.storage.replication.factor     |
 
 Those that exist are left as they are, and looked at: what is compacted away, or deleted, is not there to resume from.
 """
@@ -40,9 +40,9 @@ _BOARD_TUNING = {
     "segment.bytes": str(16 * _MEGABYTE), "segment.ms": str(_HOUR_MS // 6), "min.cleanable.dirty.ratio": "0.1"
 }  # fmt: skip
 
-# A group may come back after any time and still wants to know where its offset went, so no run is too old. Whoever
-# knows better sets a retention on the topic, which then stays.
-_KEPT = {"cleanup.policy": "delete", "retention.ms": "-1", "retention.bytes": "-1"}
+# Compacted, since a run that grows is written again. A group may come back after any time and still wants to know where
+# its offset went, so no run is too old; whoever knows better sets a retention on the topic, which then stays.
+_KEPT = {"cleanup.policy": "compact,delete", "retention.ms": "-1", "retention.bytes": "-1"}
 
 
 @dataclass(frozen=True, slots=True)

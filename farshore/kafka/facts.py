@@ -121,3 +121,8 @@ class Record:
     offset: int
     key: bytes | None
     value: bytes | None
+    headers: tuple[tuple[bytes, bytes | None], ...] = ()
+
+    def header(self, name: str) -> bytes | None:
+        """The value of the last header of that name."""
+        return next((value for key, value in reversed(self.headers) if key == name.encode()), None)

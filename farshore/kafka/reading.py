@@ -10,7 +10,7 @@ import asyncio
 from collections.abc import Collection
 
 from farshore.config.security import Connection
-from farshore.errors import KafkaError, MalformedBatch, PermissionDenied, RequestRefused, Unreachable, WireError
+from farshore.errors import KafkaError, PermissionDenied, RequestRefused, Unreachable, WireError
 from farshore.kafka.facts import Record
 from farshore.kafka.raw import At, Fetched, FetchPartition, IsolationLevel, RawCluster
 from farshore.kafka.raw_errors import Category, error_info
@@ -18,6 +18,7 @@ from farshore.model import TopicPartition
 from farshore.wire.batch import Batch, Scan
 from farshore.wire.copy_rules import CommittedOnly
 from farshore.wire.records import records_of
+from farshore.wire.records_v2 import fields_of
 
 _FETCH_BYTES = 4 << 20
 _PAUSE_SECONDS = 0.2
@@ -115,33 +116,11 @@ def take_records(alias: str, fetched: Fetched, unread: dict[TopicPartition, int]
     for batch in Scan(fetched.records):
         if not isinstance(batch, Batch) or committed.keeps(batch):
             for offset, _, body in records_of(batch, from_offset=unread[at]):
-                records.append(Record(fetched.partition, offset, *_key_and_value(body)))
+                records.append(Record(fetched.partition, offset, *fields_of(body)))
         unread[at] = max(unread[at], batch.next_offset)
     # What has been read comes last in the next request: only its first partition may exceed the limits.
     unread[at] = unread.pop(at)
     return records
-
-
-def _key_and_value(body: bytes) -> tuple[bytes | None, bytes | None]:
-    key, at = _nullable(body, 0)
-    value, _ = _nullable(body, at)
-    return key, value
-
-
-def _nullable(body: bytes, at: int) -> tuple[bytes | None, int]:
-    """Bytes with their length before them, a zigzag varint; -1 stands for null."""
-    bits = shift = 0
-    while True:
-        if at >= len(body):
-            raise MalformedBatch("a record is cut off")
-        byte = body[at]
-        at += 1
-        bits |= (byte & 0x7F) << shift
-        shift += 7
-        if byte < 0x80:
-            break
-    length = bits >> 1 ^ -(bits & 1)
-    return (None, at) if length < 0 else (body[at : at + length], at + length)
 
 
 def _refusal(alias: str, topic: str, code: int) -> KafkaError:

@@ -10,6 +10,7 @@ from enum import Enum
 
 from farshore.errors import MalformedBatch
 from farshore.wire.batch import Batch, Codec, OldBatch
+from farshore.wire.records_v2 import varint
 
 _CONTROL_KEY = struct.Struct(">hh")  # version, type
 
@@ -30,29 +31,17 @@ def control_type(batch: Batch) -> ControlType | None:
         return None
     record = batch.payload  # control batches are never compressed
     try:
-        _, at = _varint(record, 0)  # length
+        _, at = varint(record, 0)  # length
         at += 1  # attributes
-        _, at = _varint(record, at)  # timestamp delta
-        _, at = _varint(record, at)  # offset delta
-        key_length, at = _varint(record, at)
+        _, at = varint(record, at)  # timestamp delta
+        _, at = varint(record, at)  # offset delta
+        key_length, at = varint(record, at)
         if key_length < _CONTROL_KEY.size:
             raise MalformedBatch(f"{batch}: the key of its control record has {key_length} bytes")
         _, kind = _CONTROL_KEY.unpack_from(record, at)
     except (IndexError, struct.error) as error:
         raise MalformedBatch(f"{batch}: its control record is cut off") from error
     return next((control for control in ControlType if control.value == kind), None)
-
-
-def _varint(data: bytes, at: int) -> tuple[int, int]:
-    """The zigzag variable-length integer at `at`, and where it ends."""
-    number = shift = 0
-    while True:
-        byte = data[at]
-        at += 1
-        number |= (byte & 0x7F) << shift
-        if byte < 0x80:
-            return number >> 1 ^ -(number & 1), at
-        shift += 7
 
 
 class CommittedOnly:

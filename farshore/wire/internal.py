@@ -42,7 +42,7 @@ def decode_heartbeat(key: bytes | None, value: bytes | None) -> Heartbeat:
 
 def encode_checkpoint(checkpoint: Checkpoint) -> tuple[bytes, bytes]:
     """Key and value. The record goes to partition 0."""
-    key = _string(checkpoint.group, "group") + _partition(checkpoint.partition)
+    key = _string(checkpoint.group, "group") + partition_bytes(checkpoint.partition)
     offsets = _INT64.pack(checkpoint.upstream_offset) + _INT64.pack(checkpoint.downstream_offset)
     return key, _INT16.pack(_VERSION) + offsets + _string(checkpoint.metadata, "metadata")
 
@@ -57,7 +57,7 @@ def decode_checkpoint(key: bytes | None, value: bytes | None) -> Checkpoint:
 
 def encode_offset_sync(sync: OffsetSync) -> tuple[bytes, bytes]:
     """Key and value. The record goes to partition 0."""
-    return _partition(sync.partition), _INT64.pack(sync.upstream_offset) + _INT64.pack(sync.downstream_offset)
+    return partition_bytes(sync.partition), _INT64.pack(sync.upstream_offset) + _INT64.pack(sync.downstream_offset)
 
 
 def decode_offset_sync(key: bytes | None, value: bytes | None) -> OffsetSync:
@@ -65,8 +65,15 @@ def decode_offset_sync(key: bytes | None, value: bytes | None) -> OffsetSync:
     return OffsetSync(keys.partition(), values.int64("upstream offset"), values.int64("downstream offset"))
 
 
-def _partition(partition: TopicPartition) -> bytes:
+def partition_bytes(partition: TopicPartition) -> bytes:
+    """As keys begin that are about one partition: STRING topic · INT32 partition."""
     return _string(partition.topic, "topic") + _INT32.pack(partition.partition)
+
+
+def partition_and_rest(what: str, data: bytes | None) -> tuple[TopicPartition, bytes]:
+    """The partition at the beginning of `data`, and what follows. Raises MalformedRecord, which says `what` it was."""
+    fields = _Fields(what, data)
+    return fields.partition(), fields.rest()
 
 
 def _string(text: str, field: str) -> bytes:
@@ -107,6 +114,9 @@ class _Fields:
 
     def partition(self) -> TopicPartition:
         return TopicPartition(self.string("topic"), self._integer(_INT32, "partition"))
+
+    def rest(self) -> bytes:
+        return self._data[self._at :]
 
     def _integer(self, layout: struct.Struct, field: str) -> int:
         (number,) = layout.unpack(self._take(layout.size, field))

@@ -13,6 +13,7 @@ that are no UTF-8 too. This is the hot path: no record costs more than a tuple a
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from farshore.errors import MalformedBatch
 
@@ -76,8 +77,8 @@ _BEGINNING_OF_LONE = _Beginnings()
 _SIGNED = [bits >> 1 ^ -(bits & 1) for bits in range(1 << 14)]
 
 
-def _varint(data: bytes, at: int) -> tuple[int, int]:
-    """The number at `at`, however long, and where it ends."""
+def varint(data: bytes, at: int) -> tuple[int, int]:
+    """The number at `at`, however long, and where it ends. IndexError if it is cut off."""
     bits = shift = 0
     while True:
         byte = data[at]
@@ -112,7 +113,7 @@ def unpack(data: bytes, at: int, count: int, base_offset: int, base_timestamp: i
                 end = signed[second << 7 | byte & 0x7F] + at + 2
                 at += 3
             else:
-                length, at = _varint(data, at)
+                length, at = varint(data, at)
                 end = length + at
                 at += 1
 
@@ -124,7 +125,7 @@ def unpack(data: bytes, at: int, count: int, base_offset: int, base_timestamp: i
                 timestamp = base_timestamp + signed[second << 7 | byte & 0x7F]
                 at += 2
             else:
-                delta, at = _varint(data, at)
+                delta, at = varint(data, at)
                 timestamp = _int64(base_timestamp + delta)
 
             previous = offset
@@ -136,7 +137,7 @@ def unpack(data: bytes, at: int, count: int, base_offset: int, base_timestamp: i
                 offset = base_offset + signed[second << 7 | byte & 0x7F]
                 at += 2
             else:
-                delta, at = _varint(data, at)
+                delta, at = varint(data, at)
                 offset = base_offset + delta
 
             if offset <= previous or end < at:
@@ -160,3 +161,35 @@ def pack(records: Sequence[RawRecord]) -> bytes:
         when, where = _ATTRIBUTES_AND_VARINT[timestamp - base_timestamp], VARINT[delta]
         parts += (VARINT[len(when) + len(where) + len(body)], when, where, body)
     return b"".join(parts)
+
+
+class Fields(NamedTuple):
+    """What is in a record's body. Header keys are bytes: nothing makes producers keep to UTF-8."""
+
+    key: bytes | None
+    value: bytes | None
+    headers: tuple[tuple[bytes, bytes | None], ...]
+
+
+def fields_of(body: bytes) -> Fields:
+    """For the few records that are looked into. MalformedBatch where the body is no body."""
+    try:
+        key, at = _nullable(body, 0)
+        value, at = _nullable(body, at)
+        count, at = varint(body, at)
+        headers = []
+        for _ in range(count):
+            name, at = _nullable(body, at)
+            content, at = _nullable(body, at)
+            headers.append((name or b"", content))
+    except IndexError:
+        raise MalformedBatch("a record is cut off") from None
+    return Fields(key, value, tuple(headers))
+
+
+def _nullable(body: bytes, at: int) -> tuple[bytes | None, int]:
+    """Bytes with their length before them; -1 stands for null."""
+    length, at = varint(body, at)
+    if at + length > len(body):
+        raise IndexError
+    return (None, at) if length < 0 else (body[at : at + length], at + length)

@@ -53,7 +53,7 @@ def test_each_is_made_once_with_its_partitions_and_cleanup_policy(scene: Scene) 
     }  # fmt: skip
     assert own_configs(target, f"mm2-farshore.{a}.internal")["cleanup.policy"] == "compact"
     assert own_configs(target, f"mm2-farshore-ledger.{a}.internal") == {
-        "cleanup.policy": "delete", "retention.ms": "-1", "retention.bytes": "-1"
+        "cleanup.policy": "compact,delete", "retention.ms": "-1", "retention.bytes": "-1"
     }  # fmt: skip
 
 
