@@ -26,24 +26,35 @@ _COMMITTED = IsolationLevel.READ_COMMITTED
 
 
 def read_committed(
-    connection: Connection, *, cluster: str, topic: str, partitions: int, request_timeout: float
+    connection: Connection,
+    *,
+    cluster: str,
+    topic: str,
+    partitions: int,
+    request_timeout: float,
+    newest: int | None = None,
 ) -> list[Record]:
     """Every committed record of `topic` up to its end at the time of the call, in order within each partition.
 
-    Raises a KafkaError where it may not be read, and Unreachable when nothing has come for `request_timeout` seconds.
+    With `newest`, only those among the last `newest` offsets of each partition. Raises a KafkaError where it may not be
+    read, and Unreachable when nothing has come for `request_timeout` seconds.
     """
     wanted = [TopicPartition(topic, number) for number in range(partitions)]
     try:
-        return asyncio.run(_read(connection, cluster, wanted, request_timeout))
+        return asyncio.run(_read(connection, cluster, wanted, request_timeout, newest))
     except WireError as error:
         said = f"{cluster}: read {topic}: {error}"
         raise RequestRefused(said, cluster=cluster, code="CORRUPT_MESSAGE", retriable=False) from error
 
 
-async def _read(connection: Connection, alias: str, partitions: list[TopicPartition], patience: float) -> list[Record]:
+async def _read(
+    connection: Connection, alias: str, partitions: list[TopicPartition], patience: float, newest: int | None
+) -> list[Record]:
     async with RawCluster(connection, alias=alias, client_id="farshore", request_timeout=patience) as cluster:
         starts = await log_ends(cluster, partitions, At.EARLIEST, within=patience)
         ends = await log_ends(cluster, partitions, At.LATEST, _COMMITTED, within=patience)
+        if newest is not None:
+            starts = {at: max(start, ends[at] - newest) for at, start in starts.items()}
         unread = {at: starts[at] for at in partitions if starts[at] < ends[at]}
         records: list[Record] = []
         loop = asyncio.get_running_loop()

@@ -14,13 +14,17 @@ from farshore.kafka.clients import librdkafka_config
 
 
 class SmallRecord(NamedTuple):
-    """`partition` is given, never chosen by a library: where a record lies decides who finds it."""
+    """`partition` is given, never chosen by a library: where a record lies decides who finds it.
+
+    `timestamp_ms` None is the time of writing.
+    """
 
     topic: str
     partition: int
     key: bytes
     value: bytes | None
     headers: tuple[tuple[str, bytes], ...] = ()
+    timestamp_ms: int | None = None
 
 
 class SmallRecords:
@@ -55,6 +59,7 @@ class SmallRecords:
                     value=record.value,
                     partition=record.partition,
                     headers=list(record.headers),
+                    timestamp=record.timestamp_ms or 0,  # the library's word for "now"
                     on_delivery=delivered,
                 )
         except (KafkaException, BufferError) as error:
