@@ -99,11 +99,26 @@ class Run:
 
 
 @dataclass(frozen=True, slots=True)
+class Lineage:
+    """Of which logs a position speaks, so that another log under the same name is not taken for it.
+
+    Topic ids are None where brokers are too old to tell. `epoch` pairs the leader epoch of the last record copied with
+    the offset behind that record. `run` is the run that this record ends; None if nobody knows where it was written.
+    """
+
+    generation: int
+    source_id: str | None = None
+    remote_id: str | None = None
+    epoch: tuple[int, int] | None = None
+    run: Run | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Position:
     """How far one source partition has been copied, as Kafka Connect stores it.
 
-    `offset` is that of the last record known to be copied: copying resumes at `offset + 1`. None means "deleted":
-    no position, the reset policy decides.
+    `offset` is that of the last record known to be copied: copying resumes at `offset + 1`, so -1 means from 0 on. None
+    means "deleted": no position, the reset policy decides.
     """
 
     connector: str

@@ -19,23 +19,27 @@ from farshore.control.internal_topics import ensure_internal_topics
 from farshore.control.topic_configs import RemoteTopic
 from farshore.control.topics import TopicSync, sync_topics
 from farshore.dataplane import board
-from farshore.dataplane.assignment import Limits
-from farshore.dataplane.generation import BoardWatch, Generation, last_lease
-from farshore.dataplane.partition import Target
+from farshore.dataplane.assignment import Copied, Limits
+from farshore.dataplane.bookkeeping import Books
+from farshore.dataplane.cargo import Target
+from farshore.dataplane.generation import Generation
+from farshore.dataplane.picture import BoardWatch, Picture, read_picture
 from farshore.dataplane.plan import Share, plan_slots
 from farshore.dataplane.spark import open_session
-from farshore.dataplane.task import Copied, Order
+from farshore.dataplane.task import Order
+from farshore.dataplane.trouble import Kind
 from farshore.errors import ConfigError, FarshoreError, KafkaError, RequestRefused
 from farshore.kafka.cluster import Cluster
 from farshore.kafka.lock import FlowLock
 from farshore.kafka.raw import At, IsolationLevel
 from farshore.model import TopicPartition
-from farshore.naming import board_topic
+from farshore.naming import board_topic, ledger_topic
 from farshore.wire.batch import Codec
 
 _log = logging.getLogger(__name__)
 
 _RETRY_SECONDS = 5.0
+_GONE = (Kind.SOURCE_GONE.value, Kind.REMOTE_GONE.value)
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +52,7 @@ class FlowStatus:
     records: int
     bytes: int
     lag: int
+    lag_seconds: float
     troubles: tuple[tuple[str, str], ...]
 
 
@@ -114,6 +119,7 @@ class _FlowRunner:
         self._watch: BoardWatch | None = None
         self._refused: dict[str, str] = {}
         self._positions_partitions = 0
+        self._handed_back = False
         self.lost = threading.Event()
         self.failure: str | None = None
         self.stopping = threading.Event()
@@ -121,10 +127,9 @@ class _FlowRunner:
 
     @property
     def status(self) -> FlowStatus:
-        reports = (
-            [] if self._watch is None else [r for r in self._watch.reports.values() if r.generation == self._number]
-        )
-        troubles = (*self._refused.items(), *(trouble for report in reports for trouble in report.troubles))
+        reports = self._reports
+        seen = ((trouble.partition, trouble.reason) for report in reports for trouble in report.troubles)
+        troubles = (*self._refused.items(), *seen)
         return FlowStatus(
             str(self._settings.flow),
             self._state,
@@ -132,16 +137,24 @@ class _FlowRunner:
             sum(report.records for report in reports),
             sum(report.bytes for report in reports),
             sum(report.lag for report in reports),
+            max((report.lag_seconds for report in reports), default=0.0),
             tuple(troubles),
         )
+
+    @property
+    def _reports(self) -> list[board.Report]:
+        """Of the slots of this generation."""
+        if self._watch is None:
+            return []
+        return [r for r in list(self._watch.picture.reports.values()) if r.generation == self._number]
 
     def _run(self) -> None:
         """Holds the flow, again and again where it was lost, until we are to stop, or done with `once`."""
         while not self.stopping.is_set():
             try:
                 self._hold_and_copy()
-                self._state = "stopped"
-                if self._once and not self.lost.is_set():
+                self._state = "handed back" if self._handed_back else "stopped"
+                if self._handed_back or (self._once and not self.lost.is_set()):
                     return
             except FarshoreError as error:
                 _log.warning("%s: %s", self._settings.flow, error)
@@ -207,17 +220,19 @@ class _FlowRunner:
 
     def _take_over(self) -> None:
         """Slots of a driver that died may copy on until their lease has lapsed."""
-        last = self._last_lease()
-        if last is not None and not last.over:
+        last = self._picture()
+        if last.lease is not None and not last.lease.over:
             self._state = "waiting for the slots of an earlier driver to end"
             _log.info("%s: %s", self._settings.flow, self._state)
             self.stopping.wait(board.LEASE_LASTS_SECONDS + 1)
-            last = self._last_lease()
-        self._number = last.generation if last else 0
+            last = self._picture()
+        assert self._watch is not None
+        self._watch.picture.begin_with(last)
+        self._number = last.lease.generation if last.lease else 0
 
-    def _last_lease(self) -> board.Lease | None:
+    def _picture(self) -> Picture:
         flow = self._settings.flow
-        return last_lease(self._settings.worker.connection, cluster=flow.target, board_topic=board_topic(flow.source))
+        return read_picture(self._settings.worker.connection, cluster=flow.target, board_topic=board_topic(flow.source))
 
     def _keep_copying(self, source: Cluster, target: Cluster, lock: FlowLock) -> None:
         """Slots ride out what ails the clusters by themselves: looking for topics may fail without disturbing them."""
@@ -225,11 +240,13 @@ class _FlowRunner:
         interval = settings.refresh_topics_interval.total_seconds()
         refreshing = settings.refresh_topics_enabled and interval > 0
         known: frozenset[str] = frozenset()
-        next_look = time.monotonic()
+        looked, next_look = float("-inf"), time.monotonic()
         while not self.stopping.is_set():
             if self.lost.is_set() and not self._regained(lock):
                 return
-            if time.monotonic() >= next_look:
+            now = time.monotonic()
+            if now >= next_look or (self._is_topic_gone() and now >= looked + _RETRY_SECONDS):
+                looked, next_look = now, now + interval if refreshing else float("inf")
                 try:
                     synced = sync_topics(self._settings, source, target, known)
                 except KafkaError as error:
@@ -241,10 +258,30 @@ class _FlowRunner:
                 known = frozenset(partition.topic for partition in synced.partitions)
                 self._tell(synced)
                 self._replan(synced, lock)
-                next_look = time.monotonic() + interval if refreshing else float("inf")
             if self._once and (self._generation is None or self._generation.done):
+                self._note_what_is_left()
+                return
+            if self._is_to_hand_back():
+                _log.info("%s: somebody has asked for it to be handed back", self._settings.flow)
+                self._handed_back = True
                 return
             self.stopping.wait(0.2)
+
+    def _is_topic_gone(self) -> bool:
+        """Whether a slot misses a topic: a deleted remote topic is made again, a deleted source topic given up."""
+        return any(trouble.kind in _GONE for report in self._reports for trouble in report.troubles)
+
+    def _is_to_hand_back(self) -> bool:
+        asked = self._watch.picture.end if self._watch else None
+        return asked is not None and self._generation is not None and asked.generation >= self._number
+
+    def _note_what_is_left(self) -> None:
+        left = [why for outcome in self._generation.outcomes for why in outcome.left] if self._generation else []
+        left += [f"{topic}: {reason}" for topic, reason in self._refused.items()]
+        for why in left:
+            _log.warning("%s: not copied: %s", self._settings.flow, why)
+        if left:
+            self.failure = left[0]
 
     def _regained(self, lock: FlowLock) -> bool:
         """Whether the lock is held again and nobody else had the flow meanwhile, so that the slots, which pause without
@@ -254,7 +291,7 @@ class _FlowRunner:
         while not self.stopping.is_set():
             lock.wait(_RETRY_SECONDS)
             try:
-                last = self._last_lease()
+                last = self._picture().lease
             except KafkaError:
                 continue  # where nothing can be read nothing can be written either
             if last is not None and last.generation > self._number:
@@ -280,21 +317,29 @@ class _FlowRunner:
         self._refused = refused
 
     def _replan(self, synced: TopicSync, lock: FlowLock) -> None:
-        """A new generation, if the partitions are others than before."""
-        shares = plan_slots(synced.partitions.keys(), self._slots_at_most, self._shares)
-        if shares == self._shares:
-            return
-        self._end_generation()
-        self._shares = shares
-        if not shares:
+        """Tell the slots what there is to copy now; they notice what concerns them."""
+        self._shares = plan_slots(synced.partitions.keys(), self._slots_at_most, self._shares)
+        if not self._shares and self._generation is None:
             self._state = "nothing to copy"
             return
-        self._number += 1
-        orders = [self._order(n, share, synced) for n, share in enumerate(shares)]
-        generation = Generation(self._session, orders, lambda: lock.held and not self.lost.is_set())
-        generation.start()
-        self._generation = generation
-        self._state = "copying"
+        if self._generation is None:
+            assert self._watch is not None
+            self._number += 1
+            generation = Generation(
+                self._session,
+                self._order(),
+                self._number,
+                lambda: lock.held and not self.lost.is_set(),
+                self._watch.picture,
+                self._source_settings.max_bytes_per_second,
+            )
+            generation.start()
+            self._generation = generation
+        codec = self._settings.worker.producer.tuning.compression_type
+        self._generation.follow(
+            [tuple(_copied(p, synced.partitions, synced.remote_topics, codec) for p in share) for share in self._shares]
+        )
+        self._state = "copying" if self._shares else "nothing to copy"
 
     def _end_generation(self) -> None:
         if self._generation is not None:
@@ -302,17 +347,15 @@ class _FlowRunner:
             self._generation.stop()
             self._generation = None
 
-    def _order(self, slot: int, share: Share, synced: TopicSync) -> Order:
+    def _order(self) -> Order:
+        """What every slot is told; its plan comes on top."""
         settings, source, worker = self._settings, self._source_settings, self._settings.worker
         consumer = source.source.consumer.tuning
-        codec = worker.producer.tuning.compression_type
         return Order(
             flow=settings.flow,
-            slot=slot,
-            generation=self._number,
+            plan=board.Plan(0, self._number, 0),
             source=source.source.consumer.connection,
             target=worker.producer.connection,
-            copied=tuple(_copied(p, synced.partitions, synced.remote_topics, codec) for p in share),
             limits=Limits(
                 fetch_max_bytes=min(consumer.fetch_max_bytes, Limits().budget_bytes // 2),
                 partition_fetch_bytes=consumer.max_partition_fetch_bytes,
@@ -322,14 +365,25 @@ class _FlowRunner:
                 rack=consumer.client_rack,
                 reset={"earliest": At.EARLIEST, "latest": At.LATEST}.get(consumer.auto_offset_reset),
             ),
-            connector=source.name,
-            positions_topic=settings.positions_topic,
-            positions_partitions=self._positions_partitions,
+            books=books_of(settings, self._positions_partitions),
             board_topic=board_topic(settings.flow.source),
-            syncs_topic=source.offset_syncs_topic if source.emit_offset_syncs_enabled else None,
-            syncs_on_source=source.offset_syncs_topic_location == "source",
+            offset_lag_max=source.offset_lag_max,
             once=self._once,
         )
+
+
+def books_of(settings: FlowSettings, positions_partitions: int) -> Books:
+    """Where a flow keeps its positions, syncs and runs."""
+    source = settings.source
+    assert source is not None
+    return Books(
+        connector=source.name,
+        positions_topic=settings.positions_topic,
+        positions_partitions=positions_partitions,
+        ledger_topic=ledger_topic(settings.flow.source),
+        syncs_topic=source.offset_syncs_topic if source.emit_offset_syncs_enabled else None,
+        syncs_on_source=source.offset_syncs_topic_location == "source",
+    )
 
 
 def _refuse_what_is_not_built(flows: Iterable[FlowSettings]) -> None:

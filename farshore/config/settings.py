@@ -125,6 +125,7 @@ class SourceSettings(ConnectorSettings):
     offset_syncs_topic_location: str = setting("offset-syncs.topic.location")
     offset_syncs_topic_replication_factor: int = setting("offset-syncs.topic.replication.factor")
     offset_lag_max: int = setting("offset.lag.max")
+    max_bytes_per_second: int | None = setting("farshore.max.bytes.per.second")
     exactly_once_support: str = setting("exactly.once.support")
     transaction_boundary_interval: timedelta | None = setting("transaction.boundary.interval.ms")
     offsets_storage_topic: str | None = setting("offsets.storage.topic")

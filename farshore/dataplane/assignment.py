@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from farshore.dataplane.partition import Target
+from farshore.dataplane.cargo import Target
 from farshore.kafka.raw import At, IsolationLevel
-from farshore.model import TopicPartition
+from farshore.model import Lineage, TopicPartition
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,20 +28,33 @@ class Limits:
 
 
 @dataclass(frozen=True, slots=True)
-class Assignment:
-    """One partition to copy: where to, from which upstream offset on, and what the remote topic takes."""
+class Copied:
+    """One source partition, its remote one, and what the remote topic takes."""
 
     partition: TopicPartition
     remote: TopicPartition
-    start: int
-    target: Target = field(default_factory=Target)
+    takes: Target = field(default_factory=Target)
+
+
+@dataclass(frozen=True, slots=True)
+class Resume:
+    """Where to go on: the next upstream offset, and of which logs that was said; None if MirrorMaker 2 said it.
+
+    `noted`: it is what the position's record says.
+    """
+
+    next_offset: int
+    lineage: Lineage | None = None
+    noted: bool = True
 
 
 @dataclass(frozen=True, slots=True)
 class Gap:
-    """Upstream offsets from `begin` to before `end` that are not copied, because the source does not have them."""
+    """Upstream offsets from `begin` to before `end` that are not copied. Where the log is another one than before
+    nobody can count them, and `begin` and `end` are where copying stopped. `at` is the time it was found."""
 
     partition: TopicPartition
     begin: int
     end: int
     reason: str
+    at: float = 0.0

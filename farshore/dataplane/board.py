@@ -1,25 +1,37 @@
-"""The board: a compacted topic on the target through which driver and slots of a flow speak to each other.
+"""The board: a compacted topic on the target through which driver, slots and commands of a flow speak to each other.
 
-    key            value
-    "lease"        {"generation": 3, "stop": false, …}              written by the driver every second
-    "slot-2"       {"generation": 3, "state": "running", …}         written by slot 2 about once a second
+    key               value
+    "lease"           {"generation": 3, "stop": false, …}              the driver, every second
+    "plan-2"          {"generation": 3, "version": 5, "topics": …}     the driver: what slot 2 copies
+    "slot-2"          {"generation": 3, "plan": 5, "lag": 17, …}       slot 2, about once a second
+    "gaps orders-3"   {"offsets": 120, "newest": […]}                  the driver: what was never copied
+    "skip orders-3"   {"to": 4711}                                     `farshore skip`, for the slot that has it
+    "end"             {"generation": 3}                                `farshore handback`, for the driver
 
 A slot writes only under a lease of its own generation and attempt. It pauses when it has heard none for eight seconds,
 and ends when it sees a newer one, or one that says stop. So a partition never has two holders: whoever is next waits
-that long, unless the last lease says that all slots are over.
+that long, unless the last lease says that all slots are over. Within a generation partitions move by plans: the one who
+has it reports that he has followed the plan that takes it away, before another's plan gives it.
 """
 
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
+from itertools import groupby
+from typing import Any
 
+from farshore.dataplane.assignment import Copied, Gap
+from farshore.dataplane.cargo import Target
 from farshore.errors import MalformedRecord
+from farshore.model import TopicPartition
+from farshore.wire.batch import Codec
 
 LEASE_EVERY_SECONDS = 1.0
 LEASE_LASTS_SECONDS = 8.0
-
-_LEASE = b"lease"
+GAPS_KEPT = 20
+"""Of each partition, the newest; what is older is only counted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,43 +48,180 @@ class Lease:
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
-    """What a slot tells about itself. `lag` counts records that are on the source and not yet copied.
+class Plan:
+    """What a slot copies. `bytes_per_second` is its share of the flow's limit, None: as fast as it goes.
 
-    `gaps`: partition, from, to before, and why, for each stretch of upstream offsets that could not be copied.
+    `positions_at_most` is how many positions it may write at once. With `end` it ends when it has released all.
+    """
+
+    slot: int
+    generation: int
+    version: int
+    copied: tuple[Copied, ...] = ()
+    bytes_per_second: int | None = None
+    positions_at_most: int = 200
+    end: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class TroubleReport:
+    """`kind` is one of `farshore.dataplane.trouble.Kind`, `since` the time it began."""
+
+    partition: str
+    kind: str
+    reason: str
+    since: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What a slot tells about itself. `plan` is the version of the plan that it follows.
+
+    `lag` counts offsets that are on the source and not yet copied, `lag_seconds` is the age of the oldest of them.
+    `batches` are those copied as they are, merged, and encoded anew.
     """
 
     slot: int
     generation: int
     state: str
+    plan: int = 0
     partitions: int = 0
     records: int = 0
     bytes: int = 0
     lag: int = 0
-    troubles: tuple[tuple[str, str], ...] = ()
-    gaps: tuple[tuple[str, int, int, str], ...] = ()
+    lag_seconds: float = 0.0
+    batches: tuple[int, int, int] = (0, 0, 0)
+    held_bytes: int = 0
+    troubles: tuple[TroubleReport, ...] = ()
+    gaps: tuple[Gap, ...] = ()
 
 
-Entry = Lease | Report
+@dataclass(frozen=True, slots=True)
+class Gaps:
+    """All that was never copied of a partition: how many times, how many offsets, and the newest of it."""
+
+    partition: TopicPartition
+    times: int
+    offsets: int
+    newest: tuple[Gap, ...]
+
+    def with_gap(self, gap: Gap) -> Gaps:
+        newest = (*self.newest, gap)[-GAPS_KEPT:]
+        return Gaps(self.partition, self.times + 1, self.offsets + gap.end - gap.begin, newest)
+
+
+@dataclass(frozen=True, slots=True)
+class Skip:
+    """Somebody wants copying to go on at `to`."""
+
+    partition: TopicPartition
+    to: int
+
+
+@dataclass(frozen=True, slots=True)
+class End:
+    """Somebody wants the generation to end, and no other to follow it in this process."""
+
+    generation: int
+
+
+Entry = Lease | Plan | Report | Gaps | Skip | End
 
 
 def encode(entry: Entry) -> tuple[bytes, bytes]:
     """Key and value of its record."""
-    key = _LEASE if isinstance(entry, Lease) else b"slot-%d" % entry.slot
-    return key, json.dumps(asdict(entry), separators=(",", ":")).encode()
+    fields: dict[str, Any] = asdict(entry)
+    match entry:
+        case Lease():
+            key = "lease"
+        case Plan():
+            key = f"plan-{entry.slot}"
+            fields["topics"] = _topics(entry.copied)
+            del fields["copied"]
+        case Report():
+            key = f"slot-{entry.slot}"
+        case Gaps():
+            key = f"gaps {entry.partition}"
+        case Skip():
+            key = f"skip {entry.partition}"
+        case End():
+            key = "end"
+    return key.encode(), json.dumps(fields, separators=(",", ":")).encode()
 
 
 def decode(key: bytes | None, value: bytes | None) -> Entry | None:
     """The entry of a record; None for a key that is not known here. Raises MalformedRecord."""
-    if key is None or value is None or not (key == _LEASE or key.startswith(b"slot-")):
+    if key is None or value is None:
+        return None
+    reader = next((read for prefix, read in _READERS.items() if key.startswith(prefix)), None)
+    if reader is None:
         return None
     try:
-        fields = json.loads(value)
-        if key == _LEASE:
-            attempts = tuple((int(slot), int(attempt)) for slot, attempt in fields.get("attempts", ()))
-            return Lease(int(fields["generation"]), bool(fields["stop"]), bool(fields.get("over")), attempts)
-        troubles = tuple((str(where), str(why)) for where, why in fields.pop("troubles"))
-        gaps = tuple((str(where), int(begin), int(end), str(why)) for where, begin, end, why in fields.pop("gaps"))
-        return Report(**fields, troubles=troubles, gaps=gaps)
-    except (ValueError, KeyError, TypeError) as error:
+        return reader(json.loads(value))
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise MalformedRecord(f"board entry {key!r} is malformed: {error}") from error
+
+
+def _topics(copied: tuple[Copied, ...]) -> list[list[Any]]:
+    """Partitions by topic, so that a plan of thousands of them is short."""
+    by_topic = groupby(copied, lambda each: (each.partition.topic, each.remote.topic, each.takes))
+    return [
+        [
+            topic,
+            remote,
+            {**asdict(takes), "codec": takes.codec and takes.codec.name},
+            [e.partition.partition for e in some],
+        ]
+        for (topic, remote, takes), some in by_topic
+    ]
+
+
+def _copied(topics: list[list[Any]]) -> tuple[Copied, ...]:
+    return tuple(
+        Copied(
+            TopicPartition(topic, number),
+            TopicPartition(remote, number),
+            Target(**{**takes, "codec": takes["codec"] and Codec[takes["codec"]]}),
+        )
+        for topic, remote, takes, numbers in topics
+        for number in numbers
+    )
+
+
+def _partition(fields: dict[str, Any]) -> TopicPartition:
+    return TopicPartition(str(fields["topic"]), int(fields["partition"]))
+
+
+def _gap(fields: dict[str, Any]) -> Gap:
+    return Gap(_partition(fields["partition"]), fields["begin"], fields["end"], fields["reason"], fields["at"])
+
+
+def _read_lease(fields: dict[str, Any]) -> Lease:
+    attempts = tuple((int(slot), int(attempt)) for slot, attempt in fields["attempts"])
+    return Lease(int(fields["generation"]), bool(fields["stop"]), bool(fields["over"]), attempts)
+
+
+def _read_plan(fields: dict[str, Any]) -> Plan:
+    return Plan(copied=_copied(fields.pop("topics")), **fields)
+
+
+def _read_report(fields: dict[str, Any]) -> Report:
+    troubles = tuple(TroubleReport(**each) for each in fields.pop("troubles"))
+    gaps = tuple(_gap(each) for each in fields.pop("gaps"))
+    as_is, merged, anew = fields.pop("batches")
+    return Report(**fields, batches=(as_is, merged, anew), troubles=troubles, gaps=gaps)
+
+
+def _read_gaps(fields: dict[str, Any]) -> Gaps:
+    newest = tuple(_gap(each) for each in fields["newest"])
+    return Gaps(_partition(fields["partition"]), int(fields["times"]), int(fields["offsets"]), newest)
+
+
+_READERS: dict[bytes, Callable[[dict[str, Any]], Entry]] = {
+    b"lease": _read_lease,
+    b"plan-": _read_plan,
+    b"slot-": _read_report,
+    b"gaps ": _read_gaps,
+    b"skip ": lambda fields: Skip(_partition(fields["partition"]), int(fields["to"])),
+    b"end": lambda fields: End(int(fields["generation"])),
+}

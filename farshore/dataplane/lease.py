@@ -7,22 +7,19 @@ the same producer id, and nothing is copied twice. It ends when it is told to, o
 from __future__ import annotations
 
 import asyncio
-import contextlib
-import os
 import time
 from collections.abc import Sequence
 from typing import Any
 
 from farshore.dataplane import board
-from farshore.errors import KafkaError, MalformedRecord
+from farshore.errors import KafkaError
 from farshore.kafka.raw import Produced, ProducePartition, RawCluster
-from farshore.kafka.tailing import Tail
 
 _PAUSE_SECONDS = 0.05
 
 
 class SlotLease:
-    """Of one attempt of one slot, from its first lease on; run `keep_watching` in a task of its own.
+    """Of one attempt of one slot, from its first lease on.
 
     `to_end` is set when the slot is asked to end. With `ousted` it may write nothing any more, not even positions.
     """
@@ -32,7 +29,6 @@ class SlotLease:
         self._generation = generation
         self._attempt = attempt
         self._heard: float | None = None
-        self._parent = os.getppid()
         self.to_end = asyncio.Event()
         self.ousted: str | None = None
 
@@ -48,23 +44,14 @@ class SlotLease:
             self.ousted = reason
         self.to_end.set()
 
-    async def keep_watching(self, tail: Tail) -> None:
-        """Until cancelled, or ousted."""
-        while self.ousted is None:
-            for record in await tail.next(1.0):
-                with contextlib.suppress(MalformedRecord):
-                    entry = board.decode(record.key, record.value)
-                    if isinstance(entry, board.Lease):
-                        self._hear(entry)
-            if os.getppid() != self._parent:
-                self.oust("the Spark process above it is gone")
-
-    def _hear(self, lease: board.Lease) -> None:
+    def hear(self, lease: board.Lease, since: float) -> None:
+        """A lease was read that was written at `since` or later: it lasts from then on, not from now, since what was
+        written while we could not read may be long over."""
         attempt = dict(lease.attempts).get(self._slot, 0)
         if (lease.generation, attempt) > (self._generation, self._attempt):
             self.oust("a newer holder has its partitions")
         elif (lease.generation, attempt) == (self._generation, self._attempt):
-            self._heard = time.monotonic()
+            self._heard = since
             if lease.stop:
                 self.to_end.set()
 

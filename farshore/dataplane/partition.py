@@ -21,7 +21,9 @@ from collections import deque
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
-from farshore.wire.batch import Batch, Codec, OldBatch, Scan, next_sequence
+from farshore.dataplane.cargo import Path, Sent, Target, Unfit, batch_in
+from farshore.errors import WireError
+from farshore.wire.batch import Batch, OldBatch, Scan, next_sequence
 from farshore.wire.copy_rules import CommittedOnly, why_not_as_it_is
 from farshore.wire.records import Encoded, TooLarge, encode_batches, merge, records_of
 
@@ -30,58 +32,8 @@ MOST_IN_FLIGHT = 5
 
 LAST_EPOCH = 32767
 
-
-@dataclass(frozen=True, slots=True)
-class Target:
-    """What the remote topic takes. `codec` is one that a setting asks for, None keeps the source's.
-
-    Batches smaller than `merge_below` bytes are packed together, up to that size.
-    """
-
-    max_message_bytes: int = 1_048_588
-    log_append_time: bool = False
-    codec: Codec | None = None
-    merge_below: int = 16_384
-
-
-@dataclass(slots=True)
-class Sent:
-    """A batch on its way: the bytes as sent, which upstream offsets they hold, and the batches they came from.
-
-    `held` bytes of the budget go back when it is acknowledged.
-    """
-
-    data: bytes
-    first_offset: int
-    last_offset: int
-    record_count: int
-    sequence: int
-    sources: tuple[Batch | OldBatch, ...]
-    held: int
-    acknowledged: bool = False
-    base_offset: int | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Run:
-    """Records with upstream and downstream offsets in step. `downstream` None: written, nobody remembers where."""
-
-    upstream: int
-    last_upstream: int
-    downstream: int | None
-    record_count: int
-
-    @property
-    def has_holes(self) -> bool:
-        return self.last_upstream - self.upstream + 1 != self.record_count
-
-
-@dataclass(frozen=True, slots=True)
-class Unfit:
-    """A record that does not fit into the target even alone: the partition cannot go on."""
-
-    offset: int
-    size: int
+FAR_BATCH_BYTES = 512 * 1024
+"""As large as batches are made where the way to the target is long: five of them fill 25 MB/s at 100 ms."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,6 +62,8 @@ class PartitionCopy:
         self.unfit: Unfit | None = None
         self._next_sequence = 0
         self._established = False
+        self._leader_epoch = -1
+        self._was_full = False
         self._waiting: deque[_Item] = deque()
         self._in_flight: deque[Sent] = deque()
         self._again: deque[Sent] = deque()
@@ -129,36 +83,62 @@ class PartitionCopy:
         """Nothing waits and nothing is on its way."""
         return not (self._waiting or self._in_flight or self._again)
 
-    def accept(self, records: bytes, aborted: Iterable[tuple[int, int]] | None) -> None:
+    @property
+    def oldest_timestamp(self) -> int | None:
+        """When, in milliseconds, the oldest batch in hand was written; None if there is none, or its format is old."""
+        for outstanding in (self._in_flight, self._again):
+            if outstanding:
+                return batch_in(outstanding[0].data).base_timestamp
+        first = self._waiting[0].batch if self._waiting else None
+        return first.base_timestamp if isinstance(first, Batch) else None
+
+    @property
+    def in_flight(self) -> bool:
+        """Whether the outcome of anything is open."""
+        return bool(self._in_flight)
+
+    def accept(self, records: bytes, aborted: Iterable[tuple[int, int]] | None) -> bool:
         """Take in what a fetch at `next_fetch` answered.
 
-        Control batches, aborted ones and empty ones move `next_fetch` and hold nothing. Raises MalformedBatch.
+        Control batches, aborted ones and empty ones move `next_fetch` and hold nothing. Raises MalformedBatch. False
+        if a leader epoch goes back, at which it ends: this is not the log that we began to copy.
         """
         committed = CommittedOnly(aborted)
         for batch in Scan(records):
             if batch.next_offset <= self.next_fetch:
                 continue
+            if isinstance(batch, Batch):
+                if batch.leader_epoch < self._leader_epoch:
+                    return False
+                self._leader_epoch = batch.leader_epoch
             wanted = isinstance(batch, OldBatch) or self._wants(batch, committed)
             if wanted:
                 self._waiting.append(_Item(batch, batch.size))
                 self.held += batch.size
             self.next_fetch = batch.next_offset
+        return True
 
     def _wants(self, batch: Batch, committed: CommittedOnly) -> bool:
         if self.committed_only:
             return committed.keeps(batch) and batch.record_count > 0
         return not batch.is_control and batch.record_count > 0
 
-    def next_to_send(self) -> Sent | None:
-        """The batch to send now, if any may be sent now. It counts as in flight from here on."""
-        if self.unfit is not None or len(self._in_flight) >= MOST_IN_FLIGHT:
+    def next_to_send(self, *, far: bool = False) -> Sent | None:
+        """The batch to send now, if any may be sent now. It counts as in flight from here on.
+
+        `far`: the answer takes so long that a full window is what limits; then what waits is packed into large batches.
+        """
+        if self.unfit is not None and not self._again:
+            return None
+        if len(self._in_flight) >= MOST_IN_FLIGHT:
+            self._was_full = bool(self._waiting)
             return None
         if self._in_flight and (self._again or not self._established):
             return None
         if self._again:
             sent = self._again.popleft()
         elif self._waiting:
-            packed = self._pack()
+            packed = self._pack(FAR_BATCH_BYTES if far and self._was_full else self.target.merge_below)
             if not packed:
                 return None
             sent, *rest = packed
@@ -169,25 +149,23 @@ class PartitionCopy:
         self._in_flight.append(sent)
         return sent
 
-    def acknowledged(self, sent: Sent, base_offset: int | None) -> list[Run]:
-        """`sent` was appended, at `base_offset` if that is known. Returns the runs of the prefix it completes."""
+    def acknowledged(self, sent: Sent, base_offset: int | None) -> list[Sent]:
+        """`sent` was appended, at `base_offset` if that is known. Returns the prefix that it completes."""
         sent.acknowledged, sent.base_offset = True, base_offset
         self._established = True
-        runs = []
+        completed = []
         while self._in_flight and self._in_flight[0].acknowledged:
             done = self._in_flight.popleft()
             self.held -= done.held
-            runs.append(Run(done.first_offset, done.last_offset, done.base_offset, done.record_count))
+            completed.append(done)
             self._copied_to = done.last_offset + 1
-        return runs
+        return completed
 
     def send_again(self, sent: Sent) -> None:
         """`sent` was not appended, or its answer was lost; it goes out again as it is, oldest first (C)."""
         self._in_flight.remove(sent)
-        if self.unfit is not None and sent.first_offset >= self.unfit.offset:
-            self.held -= sent.held  # it is behind what cannot be sent, and will be fetched anew
-            return
-        self._queue_again([sent])
+        if not self._is_behind_unfit(sent):
+            self._queue_again([sent])
 
     def is_oldest_and_alone(self, sent: Sent) -> bool:
         """Whether everything before `sent` is acknowledged, so that a complaint about its sequence is about itself."""
@@ -196,16 +174,40 @@ class PartitionCopy:
     def split(self, sent: Sent, max_message_bytes: int) -> None:
         """`sent` was refused as too large: its records go out in smaller batches, under the same sequences."""
         self._in_flight.remove(sent)
+        if not self._is_behind_unfit(sent):
+            self._queue_again(self._packed_anew(sent, sent.last_offset, max_message_bytes))
+
+    def refuse(self, sent: Sent, unfit: Unfit) -> None:
+        """`sent` was refused for the record of `unfit` in it: those before go out, nothing from it on."""
+        self._in_flight.remove(sent)
+        if self._is_behind_unfit(sent):
+            return
+        before = self._packed_anew(sent, unfit.offset - 1, self.target.max_message_bytes)
+        if self.unfit is not None:  # one before it does not fit
+            self._queue_again(before)
+            return
+        sequence = next_sequence(before[-1].sequence, before[-1].record_count) if before else sent.sequence
+        self._stop_at(unfit, sequence)
+        self._queue_again(before)
+
+    def _is_behind_unfit(self, sent: Sent) -> bool:
+        """Then it is let go: it will be fetched anew."""
+        if self.unfit is None or sent.first_offset < self.unfit.offset:
+            return False
+        self.held -= sent.held
+        return True
+
+    def _packed_anew(self, sent: Sent, last_offset: int, max_message_bytes: int) -> list[Sent]:
         records = (
             record
             for batch in sent.sources
             for record in records_of(batch, resolve_append_time=not self.target.log_append_time)
-            if sent.first_offset <= record[0] <= sent.last_offset
+            if sent.first_offset <= record[0] <= last_offset
         )
         encoded = encode_batches(
-            records, codec=_batch_in(sent.data).codec, max_bytes=max_message_bytes, target_batch_bytes=max_message_bytes
+            records, codec=batch_in(sent.data).codec, max_bytes=max_message_bytes, target_batch_bytes=max_message_bytes
         )
-        self._queue_again(self._sealed(encoded, sent.sequence, sent.sources, sent.held))
+        return self._sealed(encoded, sent.sequence, sent.sources, sent.held, Path.ENCODED_ANEW)
 
     def try_unfit_again(self) -> None:
         """Perhaps the target takes by now what it would not: ask it, whatever limit we were told."""
@@ -213,10 +215,26 @@ class PartitionCopy:
         self.target = replace(self.target, max_message_bytes=max(self.target.max_message_bytes, self.unfit.size))
         self.unfit = None
 
-    def go_on_at(self, offset: int) -> None:
-        """The log does not hold `next_fetch`: continue elsewhere. Only when idle, so that the order stays."""
-        assert self.idle
+    def go_on_at(self, offset: int) -> bool:
+        """Continue elsewhere, and forget what waits. Only when nothing is in flight, so that the order stays.
+
+        False if that needs an epoch and there is no next one: begin another producer.
+        """
+        assert not self._in_flight
+        leaves_sequences_out = bool(self._again)
+        self._waiting.clear()
+        self._again.clear()
+        self.held, self.unfit, self._leader_epoch = 0, None, -1
         self.next_fetch = self.start = self._copied_to = offset
+        return not leaves_sequences_out or self.begin_epoch()
+
+    def refetch(self) -> None:
+        """Forget what waits, and ask for it anew. What was sent stays, since its outcome may be open."""
+        sent = [*self._in_flight, *self._again]
+        self.next_fetch = self.start = sent[-1].last_offset + 1 if sent else self.position
+        self.held -= sum(item.held for item in self._waiting)
+        self._waiting.clear()
+        self._leader_epoch = -1
 
     def begin_epoch(self) -> bool:
         """An outcome stays open: go on under the next epoch, so that the old requests can no longer land.
@@ -235,18 +253,36 @@ class PartitionCopy:
         self.producer_id, self.producer_epoch = producer_id, producer_epoch
         self._next_sequence, self._established = 0, False
         for sent in self._again:
-            sent.data = self._addressed(_batch_in(sent.data), self._next_sequence)
+            sent.data = self._addressed(batch_in(sent.data), self._next_sequence)
             sent.sequence = self._next_sequence
             self._next_sequence = next_sequence(self._next_sequence, sent.record_count)
 
-    def _pack(self) -> list[Sent]:
-        """The next waiting batch as it is; or it and those behind it packed anew, if it is small or cannot stay."""
+    def _pack(self, merge_below: int) -> list[Sent]:
+        """The next waiting batch as it is; or it and those behind it packed anew, if it is small or cannot stay.
+
+        Raises WireError, with nothing changed, if that batch is corrupt.
+        """
+        items = self._gather(merge_below)
+        try:
+            return self._packed(items, merge_below)
+        except WireError:
+            self._waiting.extendleft(reversed(items))
+            if len(items) == 1:
+                raise
+        return self._packed(self._gather(0), merge_below)  # one of those behind is corrupt: what is good goes first
+
+    def _gather(self, merge_below: int) -> list[_Item]:
         first = self._waiting.popleft()
         items = [first]
         size = first.held
-        while self._waiting and max(size, self._waiting[0].held) < self.target.merge_below:
+        while self._waiting and max(size, self._waiting[0].held) < merge_below:
             items.append(self._waiting.popleft())
             size += items[-1].held
+        self._was_full = self._was_full and bool(self._waiting)
+        return items
+
+    def _packed(self, items: list[_Item], merge_below: int) -> list[Sent]:
+        first, size = items[0], sum(item.held for item in items)
         if len(items) == 1 and self._stays(first):
             assert isinstance(first.batch, Batch)
             return [self._sent(first.batch, first.held)]
@@ -255,12 +291,13 @@ class PartitionCopy:
         encoded = merge(
             sources,
             max_bytes=limit,
-            target_batch_bytes=min(limit, max(self.target.merge_below, size)),
+            target_batch_bytes=min(limit, max(merge_below, size)),
             codec=self.target.codec,
             from_offset=self.start,
             resolve_append_time=not self.target.log_append_time,
         )
-        pieces = self._sealed(encoded, self._next_sequence, sources, size)
+        path = Path.MERGED if len(items) > 1 else Path.ENCODED_ANEW
+        pieces = self._sealed(encoded, self._next_sequence, sources, size, path)
         if pieces and self.unfit is None:
             self._next_sequence = next_sequence(pieces[-1].sequence, pieces[-1].record_count)
         return pieces
@@ -271,14 +308,17 @@ class PartitionCopy:
         sequence: int,
         sources: tuple[Batch | OldBatch, ...],
         held: int,
+        path: Path,
     ) -> list[Sent]:
         pieces: list[Sent] = []
         for each in encoded:
             if isinstance(each, TooLarge):
                 self._stop_at(Unfit(each.offset, each.size), sequence)
                 break
-            data = self._addressed(_batch_in(each.data), sequence)
-            pieces.append(Sent(data, each.first_offset, each.last_offset, each.record_count, sequence, sources, 0))
+            data = self._addressed(batch_in(each.data), sequence)
+            pieces.append(
+                Sent(data, each.first_offset, each.last_offset, each.record_count, sequence, sources, 0, path)
+            )
             sequence = next_sequence(sequence, each.record_count)
         if pieces:
             pieces[-1].held = held
@@ -291,6 +331,7 @@ class PartitionCopy:
         self.unfit, self._next_sequence = unfit, sequence
         # Fetched anew, its batch may begin before it: `start` keeps what went out already from going out again.
         self.next_fetch = self.start = unfit.offset
+        self._leader_epoch = -1
         dropped = [sent for sent in self._again if sent.first_offset >= unfit.offset]
         self.held -= sum(item.held for item in self._waiting) + sum(sent.held for sent in dropped)
         self._waiting.clear()
@@ -301,9 +342,11 @@ class PartitionCopy:
 
     def _sent(self, batch: Batch, held: int) -> Sent:
         sequence = self._next_sequence
-        self._next_sequence = next_sequence(sequence, batch.record_count)
         data = self._addressed(batch, sequence)
-        return Sent(data, batch.base_offset, batch.last_offset, batch.record_count, sequence, (batch,), held)
+        self._next_sequence = next_sequence(sequence, batch.record_count)
+        return Sent(
+            data, batch.base_offset, batch.last_offset, batch.record_count, sequence, (batch,), held, Path.AS_IS
+        )
 
     def _addressed(self, batch: Batch, sequence: int) -> bytes:
         return batch.readdressed(
@@ -328,9 +371,3 @@ class PartitionCopy:
 
 def _first_offset(batch: Batch | OldBatch) -> int:
     return batch.base_offset if isinstance(batch, Batch) else batch.next_offset - 1
-
-
-def _batch_in(data: bytes) -> Batch:
-    batch = next(iter(Scan(data)))
-    assert isinstance(batch, Batch)
-    return batch

@@ -1,53 +1,169 @@
-"""What has been copied, on its way into Kafka: positions and offset syncs. Pure; a slot flushes it about once a second.
+"""What has been copied, on its way into Kafka: positions, offset syncs and runs. Pure; one a slot, in its event loop.
 
-A position is MirrorMaker 2's own record, the offset of the last record copied. An offset sync pairs the upstream and
-downstream offsets of one record. MirrorMaker 2 writes one for the first record, whenever upstream offsets jump or
-downstream ones fall back, and at least every `offset.lag.max` records; of several that are due the newest is written.
-Here every flush writes the newest pair of each partition that has moved, which is never less.
+A position is MirrorMaker 2's own record, the offset of the last record copied, with the lineage that only Farshore
+reads. An offset sync pairs the upstream and downstream offsets of one record. MirrorMaker 2 writes one for the first
+record, whenever the distance between the two changes, and at least every `offset.lag.max` records; of several that are
+due the newest is written. That is the least here too, and about once a second the newest pair of whatever has moved.
+
+A run is *open* as long as records follow on in step. Its beginning goes with every sync and position, so that nothing
+is lost with a slot; the ledger gets it when it is closed or released, and from time to time while it is open.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence, Set
+from dataclasses import dataclass, field
 
-from farshore.dataplane.partition import Run
-from farshore.model import OffsetSync, TopicPartition
+from farshore.dataplane.cargo import Sent
+from farshore.model import Lineage, OffsetSync, Run, TopicPartition
+
+
+@dataclass(frozen=True, slots=True)
+class Notes:
+    """What is to be written; `Progress.wrote` when it has been."""
+
+    positions: tuple[tuple[TopicPartition, int, Lineage], ...] = ()
+    syncs: tuple[tuple[OffsetSync, Run], ...] = ()
+    runs: tuple[tuple[TopicPartition, tuple[Run, ...]], ...] = ()
+
+
+@dataclass(slots=True)
+class _Track:
+    """`position` is the next upstream offset to copy, `written` the one that was written last."""
+
+    source_id: str | None
+    remote_id: str | None
+    position: int
+    written: int | None = None
+    epoch: tuple[int, int] | None = None
+    open: Run | None = None
+    closed: list[Run] = field(default_factory=list)
+    in_ledger: Run | None = None
+    synced: Run | None = None
+
+    def append(self, run: Run) -> None:
+        joined = self.open.joined(run) if self.open else None
+        if joined is None and self.open is not None and self.open != self.in_ledger:
+            self.closed.append(self.open)
+        self.open = joined or run
+
+    def sync_is_due(self, offset_lag_max: int) -> bool:
+        """By MirrorMaker 2's rule."""
+        if self.open is None:
+            return False
+        if self.synced is None:
+            return True
+        upstream = self.open.last_upstream - self.synced.last_upstream
+        downstream = self.open.last_downstream - self.synced.last_downstream
+        return upstream != downstream or upstream >= max(1, offset_lag_max)
 
 
 class Progress:
-    """Collects until `take_…` is called; what was taken and could not be written is put back with `put_back`."""
+    """`records` counts all that were copied."""
 
-    def __init__(self) -> None:
-        self._positions: dict[TopicPartition, int] = {}
-        self._written: dict[TopicPartition, int] = {}
-        self._syncs: dict[TopicPartition, OffsetSync] = {}
+    def __init__(self, generation: int = 0, offset_lag_max: int = 100) -> None:
+        self._generation = generation
+        self._offset_lag_max = offset_lag_max
+        self._tracks: dict[TopicPartition, _Track] = {}
         self.records = 0
 
-    def note(self, partition: TopicPartition, runs: Sequence[Run], position: int) -> None:
-        """`position` is the next upstream offset to copy; `runs` were just acknowledged."""
-        self._positions[partition] = position
-        for run in runs:
-            self.records += run.record_count
-            if run.downstream is not None:
-                last = run.downstream + run.record_count - 1
-                self._syncs[partition] = OffsetSync(partition, run.last_upstream, last)
+    def began(self, partition: TopicPartition, position: int, lineage: Lineage, *, noted: bool) -> None:
+        """Copying begins, or goes on elsewhere. The lineage's run is what was copied before, and perhaps continues.
 
-    def take_positions(self) -> dict[TopicPartition, int]:
-        """The partitions that have moved since the last time, with the offset of the last record copied."""
-        moved = {p: at for p, at in self._positions.items() if at > 0 and self._written.get(p) != at}
-        self._written |= moved
-        self._positions.clear()
-        return {partition: at - 1 for partition, at in moved.items()}
+        `noted`: the position is written already, or follows by itself from there being none.
+        """
+        before = self._tracks.get(partition)
+        closed = before.closed if before else []
+        if before and before.open and before.open not in (before.in_ledger, lineage.run):
+            closed.append(before.open)
+        self._tracks[partition] = _Track(
+            lineage.source_id,
+            lineage.remote_id,
+            position,
+            position if noted else None,
+            lineage.epoch,
+            lineage.run,
+            closed,
+        )
 
-    def take_syncs(self) -> list[OffsetSync]:
-        syncs = list(self._syncs.values())
-        self._syncs.clear()
-        return syncs
+    def moved(self, partition: TopicPartition, done: Sequence[Sent], position: int) -> None:
+        """`done` were just acknowledged, in order; `position` is the next upstream offset to copy."""
+        track = self._tracks[partition]
+        track.position = position
+        for sent in done:
+            self.records += sent.record_count
+            run = sent.run
+            if run is not None:
+                track.append(run)
+            elif track.open is not None:
+                if track.open != track.in_ledger:
+                    track.closed.append(track.open)
+                track.open = None
+        if done and done[-1].leader_epoch >= 0:
+            track.epoch = (done[-1].leader_epoch, done[-1].last_offset + 1)
 
-    def put_back(self, positions: dict[TopicPartition, int], syncs: Sequence[OffsetSync]) -> None:
-        """They were not written; what is newer stays."""
-        for partition, last in positions.items():
-            self._written.pop(partition, None)
-            self._positions.setdefault(partition, last + 1)
-        for sync in syncs:
-            self._syncs.setdefault(sync.partition, sync)
+    @property
+    def partitions(self) -> Set[TopicPartition]:
+        return self._tracks.keys()
+
+    def knows(self, partition: TopicPartition) -> bool:
+        return partition in self._tracks
+
+    def lineage(self, partition: TopicPartition) -> Lineage:
+        track = self._tracks[partition]
+        return Lineage(self._generation, track.source_id, track.remote_id, track.epoch, track.open)
+
+    def forget(self, partitions: Collection[TopicPartition]) -> None:
+        """They have been released, and all notes of them written."""
+        for partition in partitions:
+            self._tracks.pop(partition, None)
+
+    def due(self, positions_at_most: int | None = None) -> Notes:
+        """All that has changed since it was written; the positions that have waited longest first."""
+        moved = [p for p, track in self._tracks.items() if track.position != track.written]
+        return Notes(
+            tuple((p, self._tracks[p].position - 1, self.lineage(p)) for p in moved[:positions_at_most]),
+            tuple(
+                (_sync(p, track.open), track.open)
+                for p, track in self._tracks.items()
+                if track.open is not None and track.open != track.synced
+            ),
+            tuple((p, tuple(track.closed)) for p, track in self._tracks.items() if track.closed),
+        )
+
+    def due_at_once(self) -> Notes:
+        """The syncs that MirrorMaker 2 would write by now."""
+        return Notes(
+            syncs=tuple(
+                (_sync(p, track.open), track.open)
+                for p, track in self._tracks.items()
+                if track.open is not None and track.sync_is_due(self._offset_lag_max)
+            )
+        )
+
+    def open_runs(self) -> Notes:
+        """The open runs, as far as the ledger does not have them."""
+        return Notes(
+            runs=tuple(
+                (p, (track.open,))
+                for p, track in self._tracks.items()
+                if track.open is not None and track.open != track.in_ledger
+            )
+        )
+
+    def wrote(self, notes: Notes) -> None:
+        for partition, last, _ in notes.positions:
+            if track := self._tracks.pop(partition, None):
+                track.written = last + 1
+                self._tracks[partition] = track  # behind all others: whoever has waited longest is first
+        for sync, run in notes.syncs:
+            if track := self._tracks.get(sync.partition):
+                track.synced = run
+        for partition, runs in notes.runs:
+            if track := self._tracks.get(partition):
+                track.closed = [run for run in track.closed if run not in runs]
+                track.in_ledger = runs[-1]
+
+
+def _sync(partition: TopicPartition, run: Run) -> OffsetSync:
+    return OffsetSync(partition, run.last_upstream, run.last_downstream)

@@ -78,12 +78,15 @@ class SlotJob:
     somewhere may not write any more. Unless that one is known to be dead, the next waits as long as a lease lasts.
     """
 
-    def __init__(self, session: Any, order: Order, on_end: Callable[[Outcome], None]) -> None:
+    def __init__(
+        self, session: Any, slot: int, order_of: Callable[[int], Order], on_end: Callable[[Outcome], None]
+    ) -> None:
         self._context = session.sparkContext
-        self._order = order
+        self._slot = slot
+        self._order_of = order_of
         self._on_end = on_end
         self._ending = threading.Event()
-        self.slot = order.slot
+        self.is_new = True
         self.attempt = 0
         self.surely_ended = True
         self.failure: str | None = None
@@ -92,6 +95,7 @@ class SlotJob:
         self._thread = InheritableThread(target=self._hold, daemon=True)
 
     def start(self) -> None:
+        self.is_new = False
         self._thread.start()
 
     def do_not_restart(self) -> None:
@@ -100,7 +104,8 @@ class SlotJob:
 
     def join(self, seconds: float) -> bool:
         """Whether the slot has ended, within that time."""
-        self._thread.join(seconds)
+        if not self.is_new:
+            self._thread.join(seconds)
         return not self._thread.is_alive()
 
     def cancel(self) -> None:
@@ -109,12 +114,13 @@ class SlotJob:
 
     @property
     def _name(self) -> str:
-        return f"{self._order.flow} slot {self._order.slot}"
+        return f"{self._order_of(self._slot).flow} slot {self._slot}"
 
     def _hold(self) -> None:
-        topics = sorted({copied.partition.topic for copied in self._order.copied})
+        copied = self._order_of(self._slot).plan.copied
+        topics = sorted({each.partition.topic for each in copied})
         shown = ", ".join(topics[:3]) + (", …" if len(topics) > 3 else "")
-        self._context.setJobGroup(self._name, f"{self._name}: {len(self._order.copied)} partitions of {shown}", True)
+        self._context.setJobGroup(self._name, f"{self._name}: {len(copied)} partitions of {shown}", True)
         pause = _FIRST_PAUSE_SECONDS
         while True:
             began = time.monotonic()
@@ -133,7 +139,7 @@ class SlotJob:
                 return
 
     def _run_once(self) -> Outcome:
-        order = replace(self._order, attempt=self.attempt)
+        order = replace(self._order_of(self._slot), attempt=self.attempt)
 
         def copy(_: Iterator[int]) -> Iterator[Outcome]:
             from pyspark import TaskContext
@@ -147,7 +153,7 @@ class SlotJob:
             (outcome,) = self._context.parallelize([0], 1).mapPartitions(copy).collect()
         except Exception as error:  # Spark's, whatever died under it
             self.surely_ended = _WORKER_DIED in str(error)
-            return Outcome(order.slot, 0, f"its Spark task failed: {_reason(str(error))}")
+            return Outcome(self._slot, 0, f"its Spark task failed: {_reason(str(error))}")
         self.surely_ended = True
         assert isinstance(outcome, Outcome)
         return outcome

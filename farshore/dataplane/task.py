@@ -1,4 +1,4 @@
-"""What a Spark task does for one slot: find its positions, copy, keep positions and syncs written, heed the lease.
+"""What a Spark task does for one slot: follow the plan, keep positions, syncs and runs written, heed the lease.
 
 Runs in an executor's Python worker, for as long as the slot lives. Spark passes an order in and an outcome out; users'
 records pass through neither Spark nor Java. No exception leaves `copy_slot`: the outcome says what happened.
@@ -9,41 +9,30 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-import threading
-from collections.abc import AsyncIterator, Coroutine, Iterator
+import os
+from collections.abc import AsyncIterator, Collection, Coroutine
 from dataclasses import dataclass
 
 from farshore.config.security import Connection
 from farshore.dataplane import board
-from farshore.dataplane.assignment import Assignment, Limits
+from farshore.dataplane.assignment import Limits
+from farshore.dataplane.bookkeeping import Bookkeeper, Books
 from farshore.dataplane.lease import LeasedCluster, SlotLease
-from farshore.dataplane.partition import Target
 from farshore.dataplane.progress import Progress
 from farshore.dataplane.slot import Slot
 from farshore.dataplane.trouble import Trouble
 from farshore.errors import FarshoreError, KafkaError, MalformedRecord
 from farshore.kafka.raw import At, RawCluster
-from farshore.kafka.reading import log_ends, read_committed
-from farshore.kafka.small_records import SmallRecord, SmallRecords
 from farshore.kafka.tailing import Tail
-from farshore.model import Flow, OffsetSync, TopicPartition
-from farshore.wire.internal import encode_offset_sync
-from farshore.wire.positions import decode_position, partition_for_key, position_value, source_key
+from farshore.model import Flow, TopicPartition
 
 _log = logging.getLogger(__name__)
 
 FLUSH_EVERY_SECONDS = 1.0
-_REQUEST_TIMEOUT = 30.0
+_LOOK_EVERY_SECONDS = 0.25
+_OPEN_RUNS_EVERY_SECONDS = 60.0
+_ENDS_WITHIN_SECONDS = 15.0
 _PAUSE_SECONDS = 0.02
-
-
-@dataclass(frozen=True, slots=True)
-class Copied:
-    """One source partition, its remote one, and what the remote topic takes."""
-
-    partition: TopicPartition
-    remote: TopicPartition
-    takes: Target
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,77 +40,85 @@ class Order:
     """All that a slot needs to know. Holds secrets, which never show: it travels inside a closure."""
 
     flow: Flow
-    slot: int
-    generation: int
+    plan: board.Plan
     source: Connection
     target: Connection
-    copied: tuple[Copied, ...]
     limits: Limits
-    connector: str
-    positions_topic: str
-    positions_partitions: int
+    books: Books
     board_topic: str
-    syncs_topic: str | None
-    syncs_on_source: bool
+    offset_lag_max: int = 100
     once: bool = False
     attempt: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """How a slot ended. `error` None: as it was asked to."""
+    """How a slot ended. `error` None: as it was asked to. `left` are partitions that `once` did not finish, and why."""
 
     slot: int
     records: int
     error: str | None = None
+    left: tuple[str, ...] = ()
 
 
 def copy_slot(order: Order) -> Outcome:
     """Copy until the lease says stop, or, with `once`, until what was there at the start is copied."""
-    progress = Progress()
+    progress = Progress(order.plan.generation, order.offset_lag_max)
+    task = _Task(order, progress)
+    error: str | None = None
     try:
-        asyncio.run(_Task(order, progress).run())
-    except FarshoreError as error:
-        return Outcome(order.slot, progress.records, str(error))
-    except Exception as error:
-        _log.exception("slot %d of %s", order.slot, order.flow)
-        return Outcome(order.slot, progress.records, f"{type(error).__name__}: {error}")
-    return Outcome(order.slot, progress.records)
+        asyncio.run(task.run())
+    except FarshoreError as failure:
+        error = str(failure)
+    except Exception as failure:
+        _log.exception("slot %d of %s", order.plan.slot, order.flow)
+        error = f"{type(failure).__name__}: {failure}"
+    return Outcome(order.plan.slot, progress.records, error, task.left)
 
 
 class _Task:
     def __init__(self, order: Order, progress: Progress) -> None:
         self._order = order
         self._progress = progress
-        self._lease = SlotLease(order.slot, order.generation, order.attempt)
-        self._writing = threading.Lock()
-        self._client_id = f"{order.flow}|{order.connector}-{order.slot}"
+        self._lease = SlotLease(order.plan.slot, order.plan.generation, order.attempt)
+        self._wanted = order.plan
+        self._wanted_changed = asyncio.Event()
+        self._followed = 0
+        self._skips: list[board.Skip] = []
+        self._writing = asyncio.Lock()
+        self._parent = os.getppid()
+        self.left: tuple[str, ...] = ()
 
     async def run(self) -> None:
         order, lease = self._order, self._lease
+        client_id = f"{order.flow}|{order.books.connector}-{order.plan.slot}"
         async with (
-            RawCluster(order.source, alias=order.flow.source, client_id=self._client_id) as source,
-            LeasedCluster(lease, order.target, alias=order.flow.target, client_id=self._client_id) as target,
-            self._beside(lease.keep_watching(Tail(target, order.board_topic))),
+            RawCluster(order.source, alias=order.flow.source, client_id=client_id) as source,
+            LeasedCluster(lease, order.target, alias=order.flow.target, client_id=client_id) as target,
         ):
-            # Under the lease nobody else copies, so that what is read now stays true.
-            while not lease.valid and not lease.to_end.is_set():
-                await asyncio.sleep(_PAUSE_SECONDS)
-            positions = await asyncio.to_thread(self._positions)
-            assignments = await self._assignments(source, positions)
-            until = None
-            if order.once:
-                partitions = [a.partition for a in assignments]
-                until = await log_ends(source, partitions, At.LATEST, order.limits.isolation_level)
-            slot = Slot(source, target, order.limits, self._progress.note)
-            with self._writers() as (to_target, to_syncs):
-                try:
-                    async with self._beside(self._keep_flushing(slot, to_target, to_syncs)):
-                        await slot.run(assignments, lease.to_end, until)
-                finally:
-                    await asyncio.to_thread(self._flush, slot, to_target, to_syncs, "released")
+            slot = Slot(source, target, order.limits, self._progress)
+            async with self._beside(self._listen(Tail(target, order.board_topic), slot)):
+                # Under the lease nobody else copies, so that what is read now stays true.
+                while not lease.valid and not lease.to_end.is_set():
+                    await asyncio.sleep(_PAUSE_SECONDS)
+                with Bookkeeper(order.books, order.flow, order.source, order.target, client_id) as keeper:
+                    try:
+                        await self._copy(slot, source, keeper)
+                    finally:
+                        await self._flush(slot, keeper, "released", open_runs=True)
         if lease.ousted is not None:
-            raise KafkaError(f"{order.flow.target}: slot {order.slot} ended: {lease.ousted}", cluster=order.flow.target)
+            raise KafkaError(
+                f"{order.flow.target}: slot {order.plan.slot} ended: {lease.ousted}", cluster=order.flow.target
+            )
+
+    async def _copy(self, slot: Slot, source: RawCluster, keeper: Bookkeeper) -> None:
+        if not self._lease.to_end.is_set():
+            await self._follow(slot, keeper, self._wanted)
+        until = await self._ends(source, slot.partitions) if self._order.once else None
+        async with self._beside(self._keep_following(slot, keeper)), self._beside(self._keep_flushing(slot, keeper)):
+            await slot.run(self._lease.to_end, until)
+        if until is not None:
+            self.left += tuple(f"{partition}: {reason}" for partition, reason in slot.left(until).items())
 
     @contextlib.asynccontextmanager
     async def _beside(self, work: Coroutine[None, None, None]) -> AsyncIterator[None]:
@@ -136,104 +133,134 @@ class _Task:
 
     def _failed(self, task: asyncio.Task[None]) -> None:
         if not task.cancelled() and (error := task.exception()) is not None:
+            _log.error("slot %d of %s", self._order.plan.slot, self._order.flow, exc_info=error)
             self._lease.oust(f"{type(error).__name__}: {error}")
 
-    def _positions(self) -> dict[TopicPartition, int]:
-        order = self._order
-        found: dict[TopicPartition, int] = {}
-        for record in read_committed(
-            order.target,
-            cluster=order.flow.target,
-            topic=order.positions_topic,
-            partitions=order.positions_partitions,
-            request_timeout=_REQUEST_TIMEOUT,
-        ):
-            with contextlib.suppress(MalformedRecord):  # not ours; the pre-flight tells of it
-                position = decode_position(record.key, record.value)
-                if position and position.connector == order.connector and position.cluster == order.flow.source:
-                    if position.offset is None:
-                        found.pop(position.partition, None)
-                    else:
-                        found[position.partition] = position.offset + 1
-        return found
+    async def _listen(self, tail: Tail, slot: Slot) -> None:
+        """To the board, until cancelled or ousted."""
+        plan = self._order.plan
+        while self._lease.ousted is None:
+            tailed = await tail.next(1.0)
+            for record in tailed.records:
+                with contextlib.suppress(MalformedRecord):
+                    match board.decode(record.key, record.value):
+                        case board.Lease() as lease:
+                            self._lease.hear(lease, tailed.since)
+                        case board.Plan() as other if (other.slot, other.generation) == (plan.slot, plan.generation):
+                            if other.version > self._wanted.version:
+                                self._wanted = other
+                                self._wanted_changed.set()
+                        case board.Skip(partition, to):
+                            slot.skip(partition, to)
+            if os.getppid() != self._parent:
+                self._lease.oust("the Spark process above it is gone")
 
-    async def _assignments(self, source: RawCluster, positions: dict[TopicPartition, int]) -> list[Assignment]:
-        """Each partition goes on where its position says; without one, where the reset policy says."""
-        order = self._order
-        new = [copied.partition for copied in order.copied if copied.partition not in positions]
-        begin = await log_ends(source, new, order.limits.reset or At.EARLIEST) if new else {}
-        known = positions | begin
-        return [Assignment(c.partition, c.remote, known[c.partition], c.takes) for c in order.copied]
-
-    @contextlib.contextmanager
-    def _writers(self) -> Iterator[tuple[SmallRecords, SmallRecords]]:
-        """Positions go to the target, offset syncs to the side that the settings name."""
-        order = self._order
-        to_target = SmallRecords(order.target, cluster=order.flow.target, client_id=self._client_id)
-        to_syncs = to_target
-        if order.syncs_on_source:
-            to_syncs = SmallRecords(order.source, cluster=order.flow.source, client_id=self._client_id)
-        try:
-            yield to_target, to_syncs
-        finally:
-            to_target.close()
-            to_syncs.close()
-
-    async def _keep_flushing(self, slot: Slot, to_target: SmallRecords, to_syncs: SmallRecords) -> None:
-        trouble = Trouble(f"{self._order.flow} slot {self._order.slot}: its positions")
+    async def _keep_following(self, slot: Slot, keeper: Bookkeeper) -> None:
+        trouble = Trouble(f"{self._order.flow} slot {self._order.plan.slot}: its plan")
         while True:
-            await asyncio.sleep(FLUSH_EVERY_SECONDS)
+            await self._wanted_changed.wait()
+            self._wanted_changed.clear()
+            while self._followed < self._wanted.version:
+                try:
+                    await self._follow(slot, keeper, self._wanted)
+                    trouble.end()
+                except KafkaError as error:
+                    trouble.begin(str(error))
+                    await asyncio.sleep(1.0)
+
+    async def _follow(self, slot: Slot, keeper: Bookkeeper, plan: board.Plan) -> None:
+        """Release what the plan does not hold, adapt what it holds, take what it adds. Again, if it failed half-way."""
+        wanted = {copied.partition: copied for copied in plan.copied}
+        leaving = slot.partitions.keys() - wanted.keys()
+        if leaving:
+            await slot.release(leaving)
+        gone = self._progress.partitions - wanted.keys()
+        if gone:
+            await self._flush(slot, keeper, "running", open_runs=True)
+            self._progress.forget(gone)
+        for partition, copied in slot.partitions.items():
+            if wanted[partition] != copied:
+                slot.adapt(wanted[partition])
+        new = [wanted[partition] for partition in wanted.keys() - slot.partitions.keys()]
+        slot.set_pace(plan.bytes_per_second)
+        if new:
+            await slot.take(new, await asyncio.to_thread(keeper.positions))
+        self._followed = plan.version
+        await self._flush(slot, keeper, "running")
+        if plan.end:
+            self._lease.to_end.set()
+
+    async def _ends(self, source: RawCluster, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]:
+        """Where each log ends now. What cannot be told, after a while, is not waited for but named."""
+        give_up_at = asyncio.get_running_loop().time() + _ENDS_WITHIN_SECONDS
+        while True:
+            listed = await source.list_offsets(
+                partitions, At.LATEST, isolation_level=self._order.limits.isolation_level
+            )
+            failed = [partition for partition, each in listed.items() if each.error]
+            if not failed or asyncio.get_running_loop().time() > give_up_at:
+                self.left = tuple(f"{partition}: nobody knows where its log ends" for partition in failed)
+                return {partition: each.offset for partition, each in listed.items() if not each.error}
+            await asyncio.sleep(0.2)
+
+    async def _keep_flushing(self, slot: Slot, keeper: Bookkeeper) -> None:
+        trouble = Trouble(f"{self._order.flow} slot {self._order.plan.slot}: its positions")
+        loop = asyncio.get_running_loop()
+        next_flush = loop.time() + FLUSH_EVERY_SECONDS
+        next_open_runs = loop.time() + _OPEN_RUNS_EVERY_SECONDS
+        while True:
+            await asyncio.sleep(_LOOK_EVERY_SECONDS)
             if not self._lease.valid:
                 continue
+            now = loop.time()
             try:
-                await asyncio.to_thread(self._flush, slot, to_target, to_syncs, "running")
+                if now >= next_flush:
+                    next_flush = now + FLUSH_EVERY_SECONDS
+                    await self._flush(slot, keeper, "running", open_runs=now >= next_open_runs)
+                    next_open_runs = now + _OPEN_RUNS_EVERY_SECONDS if now >= next_open_runs else next_open_runs
+                else:
+                    await self._flush_what_is_due_at_once(keeper)
                 trouble.end()
             except KafkaError as error:  # kept, and written with the next
                 trouble.begin(str(error))
 
-    def _flush(self, slot: Slot, to_target: SmallRecords, to_syncs: SmallRecords, state: str) -> None:
-        """Positions first: a sync may be missing, a position that is ahead of the records may not.
+    async def _flush_what_is_due_at_once(self, keeper: Bookkeeper) -> None:
+        async with self._writing:
+            due = self._progress.due_at_once()
+            if due.syncs and self._lease.ousted is None:
+                await asyncio.to_thread(keeper.write, due)
+                self._progress.wrote(due)
 
-        One at a time: an older position must not be written after a newer one. Nothing, once another may write.
+    async def _flush(self, slot: Slot, keeper: Bookkeeper, state: str, *, open_runs: bool = False) -> None:
+        """Positions and all that goes with them, then a report.
+
+        One at a time: an older position must not be written after a newer one. Nothing, once another may write. All
+        positions with `open_runs`, which is how a slot lets go.
         """
-        with self._writing:
-            if self._lease.ousted is not None:
-                return
-            positions, syncs = self._progress.take_positions(), self._progress.take_syncs()
-            try:
-                if positions:
-                    to_target.write([self._position_record(p, last) for p, last in positions.items()])
-                if syncs and self._order.syncs_topic is not None:
-                    to_syncs.write([self._sync_record(sync) for sync in syncs])
-            except KafkaError:
-                self._progress.put_back(positions, syncs)
-                raise
-            self._report(slot, to_target, state)
+        async with self._writing:
+            notes = self._progress.due(None if open_runs else self._wanted.positions_at_most)
+            for some in (notes, self._progress.open_runs()) if open_runs else (notes,):
+                if self._lease.ousted is not None:
+                    return
+                await asyncio.to_thread(keeper.write, some)
+                self._progress.wrote(some)
+            report = self._report(slot, state)
+            await asyncio.to_thread(keeper.tell, self._order.board_topic, *board.encode(report))
 
-    def _position_record(self, partition: TopicPartition, last: int) -> SmallRecord:
-        order = self._order
-        key = source_key(order.connector, order.flow.source, partition)
-        where = partition_for_key(key, order.positions_partitions)
-        return SmallRecord(order.positions_topic, where, key, position_value(last))
-
-    def _sync_record(self, sync: OffsetSync) -> SmallRecord:
-        key, value = encode_offset_sync(sync)
-        assert self._order.syncs_topic is not None
-        return SmallRecord(self._order.syncs_topic, 0, key, value)
-
-    def _report(self, slot: Slot, to_target: SmallRecords, state: str) -> None:
-        order = self._order
-        troubles = tuple((str(partition), reason) for partition, reason in slot.troubles.items())
-        gaps = tuple((str(gap.partition), gap.begin, gap.end, gap.reason) for gap in slot.gaps)
-        report = board.Report(
-            order.slot,
-            order.generation,
+    def _report(self, slot: Slot, state: str) -> board.Report:
+        plan = self._order.plan
+        return board.Report(
+            plan.slot,
+            plan.generation,
             state,
-            len(order.copied),
+            self._followed,
+            len(slot.partitions),
             self._progress.records,
             slot.bytes,
             slot.lag,
-            troubles,
-            gaps,
+            round(slot.lag_seconds, 3),
+            slot.batches,
+            slot.held_bytes,
+            tuple(slot.troubles[:100]),
+            tuple(slot.gaps[-100:]),
         )
-        to_target.write([SmallRecord(order.board_topic, 0, *board.encode(report))])

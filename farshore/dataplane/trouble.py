@@ -4,11 +4,29 @@ from __future__ import annotations
 
 import logging
 import time
+from enum import StrEnum
 
 _log = logging.getLogger(__name__)
 
 _SHORTEST_SECONDS = 0.1
 _LONGEST_SECONDS = 5.0
+
+
+class Kind(StrEnum):
+    """What has to happen before it goes on."""
+
+    PASSING = "passing"
+    """Nothing: brokers come back, leaders are elected."""
+    SOURCE_GONE = "source gone"
+    """The source topic is no more, or is back."""
+    REMOTE_GONE = "remote gone"
+    """The remote topic has to be made again, which the driver does."""
+    REFUSED = "refused"
+    """Somebody has to change a setting, grant a permission, or skip a record."""
+    STOPPED = "stopped"
+    """Somebody has to decide where to go on."""
+    OPEN_TRANSACTION = "open transaction"
+    """A producer on the source has to end its transaction, or somebody has to end it for him."""
 
 
 class Trouble:
@@ -23,6 +41,7 @@ class Trouble:
         self._pause = _SHORTEST_SECONDS
         self._again_at = 0.0
         self.reason: str | None = None
+        self.kind = Kind.PASSING
         self.since = 0.0
 
     @property
@@ -30,12 +49,12 @@ class Trouble:
         """Whether to go on, be it for another try."""
         return time.monotonic() >= self._again_at
 
-    def begin(self, reason: str) -> None:
+    def begin(self, reason: str, kind: Kind = Kind.PASSING) -> None:
         if reason != self.reason:
             _log.warning("%s: %s", self._subject, reason)
         if self.reason is None:
             self.since = time.time()
-        self.reason = reason
+        self.reason, self.kind = reason, kind
         if self.over:
             self._again_at = time.monotonic() + self._pause
             self._pause = min(self._pause * 2, _LONGEST_SECONDS)
@@ -43,4 +62,5 @@ class Trouble:
     def end(self) -> None:
         if self.reason is not None:
             _log.info("%s: goes on", self._subject)
-        self.reason, self._pause, self._again_at = None, _SHORTEST_SECONDS, 0.0
+        self.reason, self.kind = None, Kind.PASSING
+        self._pause, self._again_at = _SHORTEST_SECONDS, 0.0

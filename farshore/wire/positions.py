@@ -8,6 +8,8 @@ Connect finds an offset by the bytes of its key, so keys are built here to the b
 of a Java HashMap, strings escaped as Jackson does. A key's partition follows from those bytes too; in
 another partition an old value and a new one would stand side by side for ever. MirrorMaker 2 never reads
 checkpoint and heartbeat entries.
+
+A header `farshore`, which Connect ignores, says of which logs a position speaks, as a JSON object.
 """
 
 from __future__ import annotations
@@ -16,7 +18,9 @@ import json
 from typing import Any
 
 from farshore.errors import MalformedRecord
-from farshore.model import Flow, Position, TopicPartition
+from farshore.model import Flow, Lineage, Position, Run, TopicPartition
+
+LINEAGE_HEADER = "farshore"
 
 _SOURCE_FIELDS = {"cluster", "partition", "topic"}
 _MAX_PARTITION = 2**31 - 1
@@ -56,7 +60,8 @@ def decode_position(key: bytes | None, value: bytes | None) -> Position | None:
 
     None if the record is well-formed and not a source connector's: a checkpoint's, a heartbeat's, or that
     of a connector that has nothing to do with mirroring. A tombstone, a missing and a negative offset all
-    mean "no position" to MirrorMaker 2, so to us. MalformedRecord if it is no Connect offset at all, or
+    mean "no position" to MirrorMaker 2, and so to us, but for -1: from offset 0 on. MalformedRecord if it is
+    no Connect offset at all, or
     fields are of the wrong kind.
     """
     if key is None:
@@ -89,7 +94,35 @@ def _offset(value: bytes | None) -> int | None:
     offset = _integer(fields["offset"], _MAX_OFFSET)
     if offset is None:
         raise MalformedRecord(f"position value: offset is not an integer of 64 bits: {_shown(value)}")
-    return offset if offset >= 0 else None
+    return offset if offset >= -1 else None
+
+
+def encode_lineage(lineage: Lineage) -> bytes:
+    run = lineage.run
+    fields = {
+        "generation": lineage.generation,
+        "source": lineage.source_id,
+        "remote": lineage.remote_id,
+        "epoch": lineage.epoch,
+        "run": run and (run.upstream, run.last_upstream, run.downstream, run.record_count),
+    }
+    return json.dumps({key: value for key, value in fields.items() if value is not None}).encode()
+
+
+def decode_lineage(header: bytes) -> Lineage:
+    """Raises MalformedRecord."""
+    fields = _json(header, "position header")
+    try:
+        epoch, run = fields.get("epoch"), fields.get("run")
+        return Lineage(
+            int(fields["generation"]),
+            fields.get("source"),
+            fields.get("remote"),
+            None if epoch is None else (int(epoch[0]), int(epoch[1])),
+            None if run is None else Run(*map(int, run)),
+        )
+    except (AttributeError, KeyError, IndexError, TypeError, ValueError) as error:
+        raise MalformedRecord(f"position header is malformed: {_shown(header)}") from error
 
 
 def _integer(parsed: object, limit: int) -> int | None:

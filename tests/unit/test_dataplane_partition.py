@@ -6,10 +6,13 @@ import random
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from farshore.dataplane.partition import PartitionCopy, Run, Sent, Target
+from farshore.dataplane.cargo import Sent, Target, Unfit
+from farshore.dataplane.partition import FAR_BATCH_BYTES, PartitionCopy
+from farshore.errors import CorruptBatch
 from farshore.wire.batch import Batch, Codec, Scan, next_sequence
 from farshore.wire.records import RawRecord, encode_batches, records_of
 
@@ -110,7 +113,7 @@ def test_every_record_arrives_once_and_in_order_whatever_the_network_does(
     start = source[dice.randrange(len(source))][0] if dice.random() < 0.3 else 0
     copy = PartitionCopy(start, 7, Target(max_message_bytes=dice.choice([500, 1 << 20]), merge_below=merge_below))
     wire: list[Sent] = []
-    runs: list[Run] = []
+    done: list[Sent] = []
     for step in range(5000):
         calm = step > 2000
         if copy.unfit is not None and not wire and dice.random() < 0.3:
@@ -121,7 +124,7 @@ def test_every_record_arrives_once_and_in_order_whatever_the_network_does(
         elif (sent := copy.next_to_send()) is not None:
             wire.append(sent)
         elif wire:
-            runs += answer(copy, broker, wire, dice, calm=calm)
+            done += answer(copy, broker, wire, dice, calm=calm)
         elif copy.idle and copy.unfit is None and not log_at(batches, copy.next_fetch):
             break
         assert copy.position <= copy.next_fetch
@@ -131,16 +134,16 @@ def test_every_record_arrives_once_and_in_order_whatever_the_network_does(
     assert [(timestamp, rest) for _, timestamp, rest in broker.log] == [(t, rest) for _, t, rest in wanted]
     assert copy.position == copy.next_fetch > source[-1][0]
     assert copy.held == 0
-    for run in runs:
-        if run.downstream is not None and not run.has_holes:
+    for run in (sent.run for sent in done):
+        if run is not None and not run.has_holes:
             for step in range(run.record_count):
                 assert wanted[run.downstream + step][0] == run.upstream + step
-    assert [run.upstream for run in runs] == sorted(run.upstream for run in runs)
+    assert [sent.first_offset for sent in done] == sorted(sent.first_offset for sent in done)
 
 
-def answer(copy: PartitionCopy, broker: Broker, wire: list[Sent], dice: random.Random, *, calm: bool) -> list[Run]:
+def answer(copy: PartitionCopy, broker: Broker, wire: list[Sent], dice: random.Random, *, calm: bool) -> list[Sent]:
     """What becomes of all requests on the wire, in their order, on one connection."""
-    runs: list[Run] = []
+    done: list[Sent] = []
     lost = False
     for sent in list(wire):
         luck = 1.0 if calm else dice.random()
@@ -159,11 +162,11 @@ def answer(copy: PartitionCopy, broker: Broker, wire: list[Sent], dice: random.R
             copy.send_again(sent)  # appended, but the answer was lost
             lost = True
         elif outcome == "DUPLICATE":
-            runs += copy.acknowledged(sent, None)
+            done += copy.acknowledged(sent, None)
         else:
             assert isinstance(outcome, int), outcome
-            runs += copy.acknowledged(sent, outcome)
-    return runs
+            done += copy.acknowledged(sent, outcome)
+    return done
 
 
 def batches_of(count: int) -> list[bytes]:
@@ -210,3 +213,91 @@ def test_a_record_too_large_for_the_target_stops_the_partition_at_its_offset() -
     assert copy.next_to_send() is None
     assert copy.unfit is not None
     assert (copy.unfit.offset, copy.position) == (1, 1)
+
+
+def sent_by(copy: PartitionCopy, *, far: bool = False) -> list[Sent]:
+    """All that may be sent now."""
+    return [sent for sent in (copy.next_to_send(far=far) for _ in range(20)) if sent is not None]
+
+
+def test_a_refused_record_stops_the_partition_there_and_what_is_before_it_goes_out() -> None:
+    copy, broker = PartitionCopy(0, 7, Target(merge_below=100)), Broker(1 << 20)
+    records = [(n, 1000 + n, body(n, 50)) for n in range(10)]
+    copy.accept(batch_at(0, records, Codec.LZ4), None)
+    (sent,) = sent_by(copy)
+    copy.refuse(sent, Unfit(6, 54, "no key"))
+    (before,) = sent_by(copy)
+    assert (before.first_offset, before.last_offset) == (0, 5)
+    copy.acknowledged(before, broker.append(before.data))  # type: ignore[arg-type]
+    assert copy.position == copy.next_fetch == 6
+    copy.accept(batch_at(0, records, Codec.LZ4), None)
+    assert sent_by(copy) == [], "nothing from it on"
+    copy.try_unfit_again()
+    while (sent := copy.next_to_send()) is not None:  # type: ignore[assignment]
+        copy.acknowledged(sent, broker.append(sent.data))  # type: ignore[arg-type]
+    assert [timestamp for _, timestamp, _ in broker.log] == [timestamp for _, timestamp, _ in records]
+
+
+def test_going_on_elsewhere_forgets_what_waits_and_leaves_no_sequence_out() -> None:
+    copy, broker = PartitionCopy(0, 7, Target(merge_below=100)), Broker(1 << 20)
+    copy.accept(b"".join(batches_of(4)), None)
+    (first,) = sent_by(copy)
+    copy.acknowledged(first, broker.append(first.data))  # type: ignore[arg-type]
+    for sent in sent_by(copy):
+        copy.send_again(sent)
+    assert copy.go_on_at(9)
+    assert (copy.held, copy.position, copy.producer_epoch) == (0, 9, 1)
+    copy.accept(batch_at(9, [(9, 1009, body(9, 5))], Codec.NONE), None)
+    (sent,) = sent_by(copy)
+    assert isinstance(broker.append(sent.data), int)
+
+
+def test_asking_anew_keeps_what_was_sent_since_its_outcome_may_be_open() -> None:
+    copy = PartitionCopy(0, 7, Target(merge_below=100))
+    copy.accept(b"".join(batches_of(4)), None)
+    (first,) = sent_by(copy)
+    copy.send_again(first)
+    copy.refetch()
+    assert (copy.position, copy.next_fetch) == (0, 1)
+    assert sent_by(copy) == [first]
+
+
+def test_a_leader_epoch_that_goes_back_is_another_log() -> None:
+    def with_epoch(data: bytes, epoch: int) -> bytes:
+        return data[:12] + epoch.to_bytes(4, "big") + data[16:]
+
+    first, second, third = batches_of(3)
+    copy = PartitionCopy(0, 7)
+    assert copy.accept(with_epoch(first, 3) + with_epoch(second, 4), None)
+    assert not copy.accept(with_epoch(third, 2), None)
+    assert copy.next_fetch == 2
+
+
+def test_a_full_window_on_a_long_way_packs_what_waits_into_large_batches() -> None:
+    near, far = (PartitionCopy(0, 7, Target(merge_below=100)) for _ in range(2))
+    for copy in (near, far):
+        copy.accept(b"".join(batches_of(40)), None)
+        (first,) = sent_by(copy)
+        copy.acknowledged(first, 0)
+    for copy, is_far, records in ((near, False, 1), (far, True, 34)):
+        flying = sent_by(copy, far=is_far)
+        assert [sent.record_count for sent in flying] == [1] * 5, "the window was not full yet"
+        copy.acknowledged(flying[0], 1)
+        (sent,) = sent_by(copy, far=is_far)
+        assert sent.record_count == records
+        assert len(sent.data) < FAR_BATCH_BYTES
+
+
+def test_a_corrupt_batch_stops_its_partition_after_what_is_good_before_it() -> None:
+    good, bad = batches_of(2)
+    copy = PartitionCopy(0, 7, Target(merge_below=10_000))
+    copy.accept(good + bad[:-5] + b"?" + bad[-4:], None)
+    (first,) = sent_by(copy)
+    assert (first.first_offset, first.last_offset) == (0, 0)
+    copy.acknowledged(first, 0)
+    for _ in range(2):
+        with pytest.raises(CorruptBatch):
+            copy.next_to_send()
+        assert copy.position == 1
+    copy.refetch()
+    assert (copy.held, copy.next_fetch) == (0, 1)

@@ -6,11 +6,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from farshore.dataplane import board
-from farshore.dataplane.partition import Run
+from farshore.dataplane.assignment import Copied, Gap
+from farshore.dataplane.cargo import Target
 from farshore.dataplane.plan import plan_slots
-from farshore.dataplane.progress import Progress
-from farshore.model import OffsetSync, TopicPartition
+from farshore.model import TopicPartition
+from farshore.wire.batch import Codec
 
+DEFAULT = Target()
 partitions = st.sets(st.builds(TopicPartition, st.sampled_from("abc"), st.integers(0, 9)), max_size=25)
 
 
@@ -31,29 +33,41 @@ def test_partitions_stay_where_they_are_when_a_topic_is_added() -> None:
     assert all(set(before) <= set(after) for before, after in zip(old, new, strict=True))
 
 
-def test_a_position_is_the_last_record_copied_and_a_sync_pairs_the_last_of_a_run() -> None:
-    progress, orders = Progress(), TopicPartition("orders", 0)
-    progress.note(orders, [Run(10, 14, 3, 5)], 15)
-    progress.note(orders, [Run(15, 20, 8, 4)], 22)
-    positions, syncs = progress.take_positions(), progress.take_syncs()
-    assert positions == {orders: 21}
-    assert syncs == [OffsetSync(orders, 20, 11)]
-    assert (progress.take_positions(), progress.take_syncs()) == ({}, [])
-    progress.put_back(positions, syncs)
-    assert (progress.take_positions(), progress.take_syncs()) == (positions, syncs)
+def _copied(topic: str, partitions: int, takes: Target = DEFAULT) -> list[Copied]:
+    return [Copied(TopicPartition(topic, n), TopicPartition(f"A.{topic}", n), takes) for n in range(partitions)]
 
 
-def test_a_run_that_was_written_nobody_knows_where_gives_no_sync() -> None:
-    progress = Progress()
-    progress.note(TopicPartition("orders", 0), [Run(0, 4, None, 5)], 5)
-    assert progress.take_syncs() == []
+def test_of_the_gaps_of_a_partition_the_newest_are_kept_and_all_are_counted() -> None:
+    gaps = board.Gaps(TopicPartition("a", 0), 0, 0, ())
+    for n in range(30):
+        gaps = gaps.with_gap(Gap(gaps.partition, n, n + 2, "gone", float(n)))
+    assert (gaps.times, gaps.offsets, len(gaps.newest)) == (30, 60, board.GAPS_KEPT)
+    assert gaps.newest[-1].begin == 29
 
 
 def test_entries_of_the_board_are_read_as_they_were_written() -> None:
     for entry in (
         board.Lease(3),
-        board.Lease(4, stop=True),
-        board.Report(1, 3, "running", 5, 6, 7, 8, (("a-0", "why"),), (("a-1", 3, 9, "gone"),)),
+        board.Lease(4, stop=True, attempts=((1, 2),)),
+        board.Plan(2, 3, 7, (*_copied("a", 3), *_copied("b", 1, Target(5000, True, Codec.ZSTD))), 1000, 50, True),
+        board.Report(
+            1,
+            3,
+            "running",
+            7,
+            5,
+            6,
+            7,
+            8,
+            0.5,
+            (1, 2, 3),
+            9,
+            (board.TroubleReport("a-0", "refused", "why", 12.5),),
+            (Gap(TopicPartition("a", 1), 3, 9, "gone", 2.5),),
+        ),
+        board.Gaps(TopicPartition("a", 1), 4, 100, (Gap(TopicPartition("a", 1), 3, 9, "gone", 2.5),)),
+        board.Skip(TopicPartition("a-b", 1), 77),
+        board.End(3),
     ):
         assert board.decode(*board.encode(entry)) == entry
     assert board.decode(b"something else", b"{}") is None

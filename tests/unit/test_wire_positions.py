@@ -5,10 +5,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from farshore.errors import MalformedRecord
-from farshore.model import Flow, Position, TopicPartition
+from farshore.model import Flow, Lineage, Position, Run, TopicPartition
 from farshore.wire.positions import (
     checkpoint_key,
+    decode_lineage,
     decode_position,
+    encode_lineage,
     heartbeat_key,
     murmur2,
     partition_for_key,
@@ -54,7 +56,7 @@ def test_fields_in_another_order_and_blanks_are_read_too() -> None:
     assert decode_position(key, b'{ "offset" : 7 }') == Position("c", "A", ORDERS, 7)
 
 
-@pytest.mark.parametrize("value", [None, b"null", b"{}", b'{"offset":null}', b'{"offset":-1}'])
+@pytest.mark.parametrize("value", [None, b"null", b"{}", b'{"offset":null}', b'{"offset":-2}'])
 def test_no_offset_means_no_position(value: bytes | None) -> None:
     position = decode_position(KEY, value)
     assert position is not None
@@ -147,3 +149,23 @@ def test_a_key_has_the_partition_that_kafkas_producers_choose() -> None:
 @given(st.binary(), st.integers(1, 100))
 def test_a_partition_is_always_one_of_the_topics(key: bytes, partitions: int) -> None:
     assert 0 <= partition_for_key(key, partitions) < partitions
+
+
+@pytest.mark.parametrize(
+    "lineage",
+    [Lineage(3), Lineage(4, "Xa-_", "Yb", (7, 100), Run(90, 99, 5, 10)), Lineage(1, None, "Y", None, None)],
+)
+def test_a_lineage_comes_back_from_its_header(lineage: Lineage) -> None:
+    assert decode_lineage(encode_lineage(lineage)) == lineage
+
+
+@pytest.mark.parametrize("header", [b"", b"null", b"[]", b"{}", b'{"generation":"x"}', b'{"generation":1,"run":[1]}'])
+def test_a_malformed_lineage_is_called_so(header: bytes) -> None:
+    with pytest.raises(MalformedRecord):
+        decode_lineage(header)
+
+
+def test_an_offset_of_minus_one_means_from_the_beginning() -> None:
+    position = decode_position(source_key("c", "A", TopicPartition("t", 0)), b'{"offset":-1}')
+    assert position is not None
+    assert position.offset == -1

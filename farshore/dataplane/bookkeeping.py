@@ -1,0 +1,116 @@
+"""The records that go with the copying: positions, offset syncs, ledger runs and reports, into Kafka and back."""
+
+from __future__ import annotations
+
+import contextlib
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Self
+
+from farshore.config.security import Connection
+from farshore.dataplane.assignment import Resume
+from farshore.dataplane.progress import Notes
+from farshore.errors import MalformedRecord
+from farshore.kafka.facts import Record
+from farshore.kafka.reading import read_committed
+from farshore.kafka.small_records import SmallRecord, SmallRecords
+from farshore.model import Flow, Lineage, OffsetSync, Run, TopicPartition
+from farshore.wire.internal import encode_offset_sync
+from farshore.wire.positions import (
+    LINEAGE_HEADER,
+    decode_lineage,
+    decode_position,
+    encode_lineage,
+    partition_for_key,
+    position_value,
+    source_key,
+)
+from farshore.wire.runs import RUN_HEADER, encode_run_header, encode_runs
+
+_REQUEST_TIMEOUT = 30.0
+
+
+@dataclass(frozen=True, slots=True)
+class Books:
+    """Where it is all written. `syncs_topic` None: the settings want no syncs, and so no ledger."""
+
+    connector: str
+    positions_topic: str
+    positions_partitions: int
+    ledger_topic: str
+    syncs_topic: str | None
+    syncs_on_source: bool
+
+
+class Bookkeeper:
+    """Of one flow. Every call blocks: in an event loop call it in a thread, one at a time."""
+
+    def __init__(self, books: Books, flow: Flow, source: Connection, target: Connection, client_id: str) -> None:
+        self._books = books
+        self._flow = flow
+        self._connection = target
+        self._to_target = SmallRecords(target, cluster=flow.target, client_id=client_id)
+        self._to_syncs = self._to_target
+        if books.syncs_on_source:
+            self._to_syncs = SmallRecords(source, cluster=flow.source, client_id=client_id)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._to_target.close()
+        self._to_syncs.close()
+
+    def positions(self) -> dict[TopicPartition, Resume]:
+        """Where every partition of the flow stands, as its position says."""
+        found: dict[TopicPartition, Resume] = {}
+        for record in read_committed(
+            self._connection,
+            cluster=self._flow.target,
+            topic=self._books.positions_topic,
+            partitions=self._books.positions_partitions,
+            request_timeout=_REQUEST_TIMEOUT,
+        ):
+            with contextlib.suppress(MalformedRecord):  # not ours; the pre-flight tells of it
+                position = decode_position(record.key, record.value)
+                if position and position.connector == self._books.connector and position.cluster == self._flow.source:
+                    if position.offset is None:
+                        found.pop(position.partition, None)
+                    else:
+                        found[position.partition] = Resume(position.offset + 1, _lineage(record))
+        return found
+
+    def write(self, notes: Notes) -> None:
+        """Positions first: a sync may be missing, a position that is ahead of the records may not."""
+        records = [self._position(partition, last, lineage) for partition, last, lineage in notes.positions]
+        if self._books.syncs_topic is not None:
+            records += [
+                SmallRecord(self._books.ledger_topic, 0, *encode_runs(partition, runs))
+                for partition, runs in notes.runs
+            ]
+        if records:
+            self._to_target.write(records)
+        if self._books.syncs_topic is not None and notes.syncs:
+            self._to_syncs.write([self._sync(sync, run, self._books.syncs_topic) for sync, run in notes.syncs])
+
+    def tell(self, topic: str, key: bytes, value: bytes) -> None:
+        self._to_target.write([SmallRecord(topic, 0, key, value)])
+
+    def _position(self, partition: TopicPartition, last: int, lineage: Lineage | None) -> SmallRecord:
+        key = source_key(self._books.connector, self._flow.source, partition)
+        where = partition_for_key(key, self._books.positions_partitions)
+        headers = ((LINEAGE_HEADER, encode_lineage(lineage)),) if lineage else ()
+        return SmallRecord(self._books.positions_topic, where, key, position_value(last), headers)
+
+    def _sync(self, sync: OffsetSync, run: Run, topic: str) -> SmallRecord:
+        return SmallRecord(topic, 0, *encode_offset_sync(sync), ((RUN_HEADER, encode_run_header(run)),))
+
+
+def _lineage(record: Record) -> Lineage | None:
+    """None also where it is malformed: the position itself is MirrorMaker 2's, and good without it."""
+    header = record.header(LINEAGE_HEADER)
+    with contextlib.suppress(MalformedRecord):
+        return None if header is None else decode_lineage(header)
+    return None

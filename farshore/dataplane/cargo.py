@@ -1,0 +1,77 @@
+"""What travels from a source partition to its remote one: batches on their way, and what the target makes of them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+from farshore.model import Run
+from farshore.wire.batch import Batch, Codec, OldBatch, Scan
+
+
+class Path(Enum):
+    """What was done with a batch."""
+
+    AS_IS = "as it is"
+    MERGED = "merged"
+    ENCODED_ANEW = "encoded anew"
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """What the remote topic takes. `codec` is one that a setting asks for, None keeps the source's.
+
+    Batches smaller than `merge_below` bytes are packed together, up to that size.
+    """
+
+    max_message_bytes: int = 1_048_588
+    log_append_time: bool = False
+    codec: Codec | None = None
+    merge_below: int = 16_384
+
+
+@dataclass(slots=True)
+class Sent:
+    """A batch on its way: the bytes as sent, which upstream offsets they hold, and the batches they came from.
+
+    `held` bytes of the budget go back when it is acknowledged. `base_offset` None: written, nobody remembers where.
+    """
+
+    data: bytes
+    first_offset: int
+    last_offset: int
+    record_count: int
+    sequence: int
+    sources: tuple[Batch | OldBatch, ...]
+    held: int
+    path: Path
+    acknowledged: bool = False
+    base_offset: int | None = None
+
+    @property
+    def run(self) -> Run | None:
+        if self.base_offset is None:
+            return None
+        return Run(self.first_offset, self.last_offset, self.base_offset, self.record_count)
+
+    @property
+    def leader_epoch(self) -> int:
+        """Of the last batch that it came from; -1 if that has none."""
+        last = self.sources[-1]
+        return last.leader_epoch if isinstance(last, Batch) else -1
+
+
+@dataclass(frozen=True, slots=True)
+class Unfit:
+    """A record that the target does not take: the partition cannot go on. No `reason`: it is too large, even alone."""
+
+    offset: int
+    size: int
+    reason: str | None = None
+
+
+def batch_in(data: bytes) -> Batch:
+    """The one batch that `data` is."""
+    batch = next(iter(Scan(data)))
+    assert isinstance(batch, Batch)
+    return batch

@@ -1,0 +1,185 @@
+"""Reading: one long poll at a time for each broker of the source that leads any partition in hand.
+
+Memory: what was read and is not yet acknowledged is bounded by `Limits.budget_bytes`, plus one batch a source broker
+where a batch is larger than what was asked for.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Sequence
+
+from farshore.dataplane.in_hand import Entry, InHand, OpenTransaction
+from farshore.dataplane.trouble import Kind
+from farshore.errors import KafkaError, WireError
+from farshore.kafka.raw import Fetched, FetchPartition, IsolationLevel, RawCluster
+from farshore.kafka.raw_errors import Category, error_info
+from farshore.model import TopicPartition
+from farshore.wire.batch import Batch, Scan
+
+_PAUSE_SECONDS = 0.02
+_LONG_OPEN_SECONDS = 10.0
+"""After which a transaction is looked at that keeps committed records from being read."""
+
+
+class Fetching:
+    def __init__(self, source: RawCluster, hand: InHand) -> None:
+        self._source = source
+        self._hand = hand
+        self._limits = hand.limits
+
+    async def run(self) -> None:
+        """Until cancelled."""
+        polls: dict[int, asyncio.Task[None]] = {}
+        try:
+            while True:
+                for broker in {entry.source_leader for entry in self._hand.entries.values()} - {None}:
+                    assert broker is not None
+                    if broker not in polls or polls[broker].done():
+                        if broker in polls:
+                            polls[broker].result()
+                        polls[broker] = asyncio.create_task(self._poll(broker))
+                running = [poll for poll in polls.values() if not poll.done()]
+                if running:
+                    await asyncio.wait(running, timeout=0.2, return_when=asyncio.FIRST_COMPLETED)
+                else:
+                    await asyncio.sleep(_PAUSE_SECONDS)
+        finally:
+            for poll in polls.values():
+                poll.cancel()
+            await asyncio.gather(*polls.values(), return_exceptions=True)
+
+    async def _poll(self, broker: int) -> None:
+        hand = self._hand
+        asked = [e for e in hand.entries.values() if e.source_leader == broker and self._may_fetch(e)]
+        room, wait = hand.room, hand.pace.wait
+        if room <= 0 or wait > 0 or not asked:
+            await asyncio.sleep(max(_PAUSE_SECONDS, min(wait, 0.25)))
+            return
+        max_bytes = min(room, self._limits.fetch_max_bytes, hand.pace.most or room)
+        offsets = {e.partition: e.copy.next_fetch for e in asked}
+        hand.reserved += max_bytes
+        try:
+            answers = await self._source.fetch(
+                broker,
+                [FetchPartition(*_name(e), e.copy.next_fetch, min(e.fetch_bytes, max_bytes)) for e in asked],
+                max_wait=self._limits.fetch_max_wait,
+                min_bytes=self._limits.fetch_min_bytes,
+                max_bytes=max_bytes,
+                isolation_level=self._limits.isolation_level,
+                rack=self._limits.rack,
+            )
+        except KafkaError as error:
+            for entry in asked:
+                entry.trouble.begin(str(error))
+            hand.stale.set()
+            return
+        finally:
+            hand.reserved -= max_bytes
+        hand.pace.spend(sum(len(answer.records) for answer in answers))
+        for answer in answers:
+            entry = hand.entries.get(TopicPartition(answer.topic, answer.partition))
+            # Sent back meanwhile, it has no use for an answer to what it asked before: to take it would be a gap.
+            if entry is not None and entry.placed and entry.copy.next_fetch == offsets[entry.partition]:
+                await self._take(entry, answer)
+        hand.sendable.set()
+        self._rotate(asked)
+
+    def _may_fetch(self, entry: Entry) -> bool:
+        return (
+            entry.placed
+            and not entry.releasing
+            and entry.trouble.over
+            and entry.copy.unfit is None
+            and entry.copy.held < self._limits.budget_bytes // 2
+        )
+
+    def _rotate(self, asked: Sequence[Entry]) -> None:
+        """Only the first partition of a fetch may get more than the limit, so each has to be first in its turn."""
+        entries, first = self._hand.entries, asked[0].partition
+        if first in entries:
+            entries[first] = entries.pop(first)
+
+    async def _take(self, entry: Entry, fetched: Fetched) -> None:
+        if fetched.error:
+            self._failed(entry, fetched)
+            return
+        if fetched.preferred_read_replica is not None:
+            entry.source_leader = fetched.preferred_read_replica  # nearer to our rack; until leaders are looked for
+            return
+        committed = self._limits.isolation_level is IsolationLevel.READ_COMMITTED
+        entry.log_end = fetched.last_stable_offset if committed else fetched.high_watermark
+        if not fetched.records:
+            if entry.copy.idle and entry.copy.next_fetch >= entry.log_end:
+                entry.trouble.end()  # it can be read, and there is nothing to be written whose success would end it
+            await self._watch_transactions(entry, fetched)
+            return
+        entry.open_transaction = None
+        before = entry.copy.next_fetch
+        try:
+            same_log = entry.copy.accept(fetched.records, fetched.aborted_transactions)
+        except WireError as error:
+            entry.trouble.begin(f"offset {before}: {error}", Kind.REFUSED)
+            return
+        if not same_log:
+            self._hand.place_again(entry)
+        elif entry.copy.next_fetch == before:
+            scan = Scan(fetched.records)
+            list(scan)
+            entry.fetch_bytes = max(entry.fetch_bytes, scan.needed)  # its next batch is larger than we asked for
+        elif entry.copy.idle:
+            self._hand.progress.moved(entry.partition, (), entry.copy.position)
+
+    def _failed(self, entry: Entry, fetched: Fetched) -> None:
+        info = error_info(fetched.error)
+        if info.category is Category.OFFSET_OUT_OF_RANGE:
+            self._hand.place_again(entry)
+            return
+        if info.refresh:
+            self._hand.stale.set()
+        kinds = {Category.TOPIC_GONE: Kind.SOURCE_GONE, Category.PERMISSION: Kind.REFUSED}
+        advice = (
+            f"; grant our principal READ on {entry.partition.topic}" if info.category is Category.PERMISSION else ""
+        )
+        reason = f"cannot be read at offset {entry.copy.next_fetch}: {info}{advice}"
+        entry.trouble.begin(reason, kinds.get(info.category, Kind.PASSING))
+
+    async def _watch_transactions(self, entry: Entry, fetched: Fetched) -> None:
+        """Nothing committed comes although there is more: whose transaction is it that holds it back?"""
+        stable = fetched.last_stable_offset
+        if fetched.high_watermark <= stable or entry.copy.next_fetch < stable:
+            entry.open_transaction = None
+            return
+        known = entry.open_transaction
+        if known is None or known.offset != stable:
+            entry.open_transaction = OpenTransaction(stable, time.time())
+        elif known.told is None and time.time() - known.since > _LONG_OPEN_SECONDS:
+            known.told = await self._first_batch(entry, stable)
+
+    async def _first_batch(self, entry: Entry, offset: int) -> str:
+        assert entry.source_leader is not None
+        try:
+            (answer,) = await self._source.fetch(
+                entry.source_leader,
+                [FetchPartition(*_name(entry), offset, 1024)],
+                max_wait=0,
+                max_bytes=1024,
+                isolation_level=IsolationLevel.READ_UNCOMMITTED,
+            )
+            batch = next(iter(Scan(answer.records)), None)
+        except (KafkaError, WireError):
+            batch = None
+        if not isinstance(batch, Batch):
+            return f"a transaction is open since offset {offset}: what follows is not committed yet"
+        began = time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(batch.base_timestamp / 1000))
+        return (
+            f"producer {batch.producer_id} (epoch {batch.producer_epoch}) has had a transaction open since offset "
+            f"{offset}, written {began}: what follows is not committed; if that producer is gone, end it with "
+            f"`kafka-transactions.sh abort --topic {entry.partition.topic} --partition {entry.partition.partition} "
+            f"--start-offset {offset}`"
+        )
+
+
+def _name(entry: Entry) -> tuple[str, int]:
+    return entry.partition.topic, entry.partition.partition

@@ -1,0 +1,222 @@
+"""Finding leaders, and the place in each log where to go on: what a slot asks metadata for."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import time
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
+
+from farshore.dataplane.assignment import Gap, Resume
+from farshore.dataplane.in_hand import Entry, InHand
+from farshore.dataplane.placing import Begin, RemoteLog, SourceLog, Stop, place
+from farshore.dataplane.trouble import Kind, Trouble
+from farshore.errors import KafkaError
+from farshore.kafka.raw import At, ClusterMetadata, ListedOffset, ProducerIdentity, RawCluster
+from farshore.kafka.raw_errors import Category, error_info
+from farshore.model import Lineage, TopicPartition
+
+_log = logging.getLogger(__name__)
+
+_METADATA_EVERY_SECONDS = 30.0
+_PLACE_EVERY_SECONDS = 0.2
+
+
+@dataclass(frozen=True, slots=True)
+class _Facts:
+    """What the clusters say of the logs, one answer a partition."""
+
+    source: ClusterMetadata
+    target: ClusterMetadata
+    starts: dict[TopicPartition, ListedOffset]
+    ends: dict[TopicPartition, ListedOffset]
+    remote_ends: dict[TopicPartition, ListedOffset]
+    epoch_ends: dict[TopicPartition, int]
+
+
+class Finding:
+    def __init__(self, source: RawCluster, target: RawCluster, hand: InHand) -> None:
+        self._source = source
+        self._target = target
+        self._hand = hand
+        self._lost_sight = Trouble("who leads which partition")
+
+    async def keep_finding_leaders(self) -> None:
+        """Until cancelled: when a leader is not who we thought, and now and then."""
+        while True:
+            await _set_within(self._hand.stale, _METADATA_EVERY_SECONDS)
+            self._hand.stale.clear()
+            await self._find_leaders()
+            self._hand.sendable.set()
+            await asyncio.sleep(0.1)
+
+    async def keep_placing(self) -> None:
+        """Until cancelled: whatever was taken, looks wrong, or shall be skipped."""
+        while True:
+            await _set_within(self._hand.unplaced, _PLACE_EVERY_SECONDS)
+            self._hand.unplaced.clear()
+            waiting = [e for e in self._hand.entries.values() if self._is_to_be_placed(e)]
+            if waiting:
+                try:
+                    await self._place(waiting)
+                except KafkaError as error:
+                    for entry in waiting:
+                        entry.trouble.begin(str(error))
+                self._hand.sendable.set()
+
+    def _is_to_be_placed(self, entry: Entry) -> bool:
+        if entry.skip_to is not None and not entry.copy.in_flight and not entry.releasing:
+            self._skip(entry, entry.skip_to)
+        return not (entry.placed or entry.releasing or entry.copy.in_flight) and entry.trouble.over
+
+    def _skip(self, entry: Entry, to: int) -> None:
+        """Somebody has decided: nothing before `to` is asked for any more, whatever log it is."""
+        at, entry.skip_to = entry.position, None
+        if to <= at:
+            _log.warning("%s: not skipped to offset %d: copying is at %d already", entry.partition, to, at)
+            return
+        self._note(Gap(entry.partition, at, to, "skipped by hand"))
+        entry.resume, entry.placed = Resume(to, noted=False), False
+        entry.trouble.end()
+
+    async def _find_leaders(self) -> None:
+        entries = self._hand.entries.values()
+        try:
+            source, target = await self._metadata(entries)
+        except KafkaError as error:
+            self._lost_sight.begin(str(error))
+            self._hand.stale.set()
+            return
+        self._lost_sight.end()
+        for entry in entries:
+            self._set_leaders(entry, source, target)
+
+    async def _metadata(self, entries: Collection[Entry]) -> tuple[ClusterMetadata, ClusterMetadata]:
+        return await asyncio.gather(
+            self._source.metadata({e.partition.topic for e in entries}),
+            self._target.metadata({e.remote.topic for e in entries}),
+        )
+
+    def _set_leaders(self, entry: Entry, source: ClusterMetadata, target: ClusterMetadata) -> None:
+        entry.source_leader = source.leader_of(entry.partition)
+        entry.target_leader = target.leader_of(entry.remote)
+        for where, kind, leader, topics, name in (
+            ("source", Kind.SOURCE_GONE, entry.source_leader, source.topics, entry.partition.topic),
+            ("target", Kind.REMOTE_GONE, entry.target_leader, target.topics, entry.remote.topic),
+        ):
+            if leader is None:
+                self._hand.stale.set()
+                topic = topics.get(name)
+                gone = topic is None or error_info(topic.error).category is Category.TOPIC_GONE
+                reason = f"{name} is no more on the {where}" if gone else f"has no leader on the {where} just now"
+                entry.trouble.begin(reason, kind if gone else Kind.PASSING)
+                return
+        ids = source.topics[entry.partition.topic].topic_id, target.topics[entry.remote.topic].topic_id
+        epoch = source.topics[entry.partition.topic].partitions[entry.partition.partition].leader_epoch
+        if entry.placed and (ids != (entry.source_id, entry.remote_id) or epoch != entry.source_epoch):
+            self._hand.place_again(entry)
+        entry.source_id, entry.remote_id = ids
+        entry.source_epoch = epoch
+
+    async def _place(self, waiting: Sequence[Entry]) -> None:
+        source, target = await self._metadata(waiting)
+        for entry in waiting:
+            self._set_leaders(entry, source, target)
+        led = [e for e in waiting if e.source_leader is not None and e.target_leader is not None]
+        if not led:
+            return
+        resumes = {e.partition: self._stands(e) for e in led}
+        facts = await self._facts(source, target, led, resumes)
+        for entry in led:
+            listed = facts.starts[entry.partition], facts.ends[entry.partition], facts.remote_ends[entry.remote]
+            failed = next((error_info(each.error) for each in listed if each.error), None)
+            if failed is not None:
+                entry.trouble.begin(f"where its logs begin and end is not known: {failed}")
+                self._hand.stale.set()
+            elif not entry.releasing and not entry.copy.in_flight:
+                await self._begin(entry, resumes[entry.partition], facts)
+
+    def _stands(self, entry: Entry) -> Resume | None:
+        """What is known of where it stands: by ourselves, once we have copied it, else by its position."""
+        if entry.resume is not None or not self._hand.progress.knows(entry.partition):
+            return entry.resume
+        return Resume(entry.copy.position, self._hand.progress.lineage(entry.partition))
+
+    async def _facts(
+        self,
+        source: ClusterMetadata,
+        target: ClusterMetadata,
+        entries: Sequence[Entry],
+        resumes: dict[TopicPartition, Resume | None],
+    ) -> _Facts:
+        partitions = [e.partition for e in entries]
+        epochs = {
+            partition: resume.lineage.epoch[0]
+            for partition, resume in resumes.items()
+            if resume is not None and resume.lineage is not None and resume.lineage.epoch is not None
+        }
+        starts, ends, remote_ends, epoch_ends = await asyncio.gather(
+            self._source.list_offsets(partitions, At.EARLIEST),
+            self._source.list_offsets(partitions, At.LATEST),
+            self._target.list_offsets([e.remote for e in entries], At.LATEST),
+            self._source.epoch_ends(epochs),
+        )
+        known = {p: each.end_offset for p, each in epoch_ends.items() if not each.error and each.end_offset >= 0}
+        return _Facts(source, target, starts, ends, remote_ends, known)
+
+    async def _begin(self, entry: Entry, resume: Resume | None, facts: _Facts) -> None:
+        hand, partition = self._hand, entry.partition
+        remote_end = facts.remote_ends[entry.remote].offset
+        lost_from = entry.remote_lost_from
+        source = SourceLog(
+            entry.source_id,
+            facts.starts[partition].offset,
+            facts.ends[partition].offset,
+            facts.epoch_ends.get(partition),
+        )
+        remote = RemoteLog(entry.remote_id, remote_end if lost_from is None else min(lost_from, remote_end))
+        placed = place(partition, resume, source, remote, hand.limits.reset)
+        if isinstance(placed, Stop):
+            entry.trouble.begin(placed.reason, Kind.STOPPED)
+            return
+        entry.remote_lost_from, entry.remote_next = None, remote_end
+        if placed.gap is None and entry.resume is None and hand.progress.knows(partition):
+            entry.copy.refetch()  # all is as it was
+        else:
+            await self._go_on(entry, resume, placed)
+        entry.resume, entry.placed = None, True
+        if entry.trouble.kind in (Kind.STOPPED, Kind.SOURCE_GONE, Kind.REMOTE_GONE):
+            entry.trouble.end()
+
+    async def _go_on(self, entry: Entry, resume: Resume | None, placed: Begin) -> None:
+        hand = self._hand
+        if placed.gap is not None:
+            self._note(placed.gap)
+            _log.warning("%s: copying goes on at offset %d", entry.partition, placed.offset)
+        if not entry.copy.go_on_at(placed.offset):
+            entry.copy.begin_producer(*(await self.new_producer()))
+        noted = placed.gap is None and (resume.noted if resume else hand.limits.reset is not At.LATEST)
+        hand.progress.began(entry.partition, placed.offset, _lineage(entry, resume, placed), noted=noted)
+
+    async def new_producer(self) -> ProducerIdentity:
+        return await self._target.init_producer_id()
+
+    def _note(self, gap: Gap) -> None:
+        _log.warning("%s: offsets %d to %d are not copied: %s", gap.partition, gap.begin, gap.end - 1, gap.reason)
+        self._hand.gaps.append(replace(gap, at=time.time()))
+
+
+def _lineage(entry: Entry, resume: Resume | None, placed: Begin) -> Lineage:
+    """Of the logs as they are now. The epoch is still that of what was copied, if it is of this log."""
+    before = resume.lineage if resume and placed.gap is None else None
+    epoch = before.epoch if before else None
+    return Lineage(0, entry.source_id, entry.remote_id, epoch, placed.run)
+
+
+async def _set_within(event: asyncio.Event, seconds: float) -> None:
+    # Not wait_for: before Python 3.12 it forgets a cancellation that comes together with the event.
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(seconds):
+            await event.wait()

@@ -1,0 +1,113 @@
+"""The partitions that a slot has in hand, and what its tasks, which all run in one event loop, share about them."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from dataclasses import dataclass
+
+from farshore.dataplane.assignment import Copied, Gap, Limits, Resume
+from farshore.dataplane.cargo import Path, Unfit
+from farshore.dataplane.pace import Pace
+from farshore.dataplane.partition import PartitionCopy
+from farshore.dataplane.progress import Progress
+from farshore.dataplane.trouble import Trouble
+from farshore.model import TopicPartition
+
+
+@dataclass(slots=True)
+class OpenTransaction:
+    """What holds back the last stable offset: the transaction whose first record is there, seen since `since`."""
+
+    offset: int
+    since: float
+    told: str | None = None
+
+
+@dataclass(slots=True, eq=False)
+class Entry:
+    """A partition in hand. `resume` is where it stood when it was taken.
+
+    Until it is `placed`, nothing is read or sent, though what was in flight before may still be answered. A partition
+    that is `releasing` only waits for that. `remote_lost_from`: an acknowledgement gave away that the remote log is
+    shorter than what we wrote.
+    """
+
+    copied: Copied
+    copy: PartitionCopy
+    resume: Resume | None
+    trouble: Trouble
+    fetch_bytes: int
+    placed: bool = False
+    releasing: bool = False
+    skip_to: int | None = None
+    source_leader: int | None = None
+    source_epoch: int = -1
+    target_leader: int | None = None
+    source_id: str | None = None
+    remote_id: str | None = None
+    remote_lost_from: int | None = None
+    remote_next: int = 0
+    log_end: int | None = None
+    told_unfit: Unfit | None = None
+    open_transaction: OpenTransaction | None = None
+
+    @property
+    def partition(self) -> TopicPartition:
+        return self.copied.partition
+
+    @property
+    def remote(self) -> TopicPartition:
+        return self.copied.remote
+
+    @property
+    def position(self) -> int:
+        """The next upstream offset that is not known to be copied."""
+        return self.copy.position if self.placed or self.resume is None else self.resume.next_offset
+
+    @property
+    def lag(self) -> int:
+        return max(0, self.log_end - self.copy.position) if self.placed and self.log_end is not None else 0
+
+
+class InHand:
+    """`stale` is set when leaders have to be looked for, `unplaced` when partitions have to be placed, `sendable` when
+    there may be something to send."""
+
+    def __init__(self, limits: Limits, progress: Progress) -> None:
+        self.limits = limits
+        self.progress = progress
+        self.pace = Pace()
+        self.entries: dict[TopicPartition, Entry] = {}
+        self.reserved = 0
+        self.stale = asyncio.Event()
+        self.unplaced = asyncio.Event()
+        self.sendable = asyncio.Event()
+        self.bytes = 0
+        self.batches = dict.fromkeys(Path, 0)
+        self.gaps: list[Gap] = []
+
+    @property
+    def held_bytes(self) -> int:
+        return sum(entry.copy.held for entry in self.entries.values())
+
+    @property
+    def room(self) -> int:
+        """How many more bytes may be read."""
+        return self.limits.budget_bytes - self.reserved - self.held_bytes
+
+    @property
+    def lag(self) -> int:
+        return sum(entry.lag for entry in self.entries.values())
+
+    @property
+    def lag_seconds(self) -> float:
+        """The age of the oldest batch in hand."""
+        oldest = (entry.copy.oldest_timestamp for entry in self.entries.values())
+        times = [timestamp for timestamp in oldest if timestamp is not None and timestamp >= 0]
+        return max(0.0, time.time() - min(times) / 1000) if times else 0.0
+
+    def place_again(self, entry: Entry) -> None:
+        """Something about its logs is not as it was: look before going on."""
+        entry.placed = False
+        self.unplaced.set()

@@ -1,0 +1,97 @@
+"""What the board of a flow says, all in all: read once from its beginning, or kept up to date by a watch."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import threading
+from dataclasses import dataclass, field
+
+from farshore.config.security import Connection
+from farshore.dataplane import board
+from farshore.errors import MalformedRecord
+from farshore.kafka.facts import Record
+from farshore.kafka.raw import RawCluster
+from farshore.kafka.reading import read_committed
+from farshore.kafka.tailing import Tail
+from farshore.model import TopicPartition
+
+_log = logging.getLogger(__name__)
+
+_READ_WITHIN_SECONDS = 20.0
+
+
+@dataclass(slots=True)
+class Picture:
+    """The newest entry of each kind. Reports and plans are those of the lease's generation, and of others."""
+
+    lease: board.Lease | None = None
+    plans: dict[int, board.Plan] = field(default_factory=dict)
+    reports: dict[int, board.Report] = field(default_factory=dict)
+    gaps: dict[TopicPartition, board.Gaps] = field(default_factory=dict)
+    end: board.End | None = None
+
+    def hear(self, topic: str, record: Record) -> None:
+        """Malformed entries are logged and left out."""
+        try:
+            entry = board.decode(record.key, record.value)
+        except MalformedRecord as error:
+            _log.warning("%s: offset %d: %s", topic, record.offset, error)
+            return
+        match entry:
+            case board.Lease():
+                if self.lease is None or entry.generation >= self.lease.generation:
+                    self.lease = entry
+            case board.Plan():
+                self.plans[entry.slot] = entry
+            case board.Report():
+                self.reports[entry.slot] = entry
+            case board.Gaps():
+                self.gaps[entry.partition] = entry
+            case board.End():
+                self.end = entry
+            case _:
+                pass
+
+    def begin_with(self, earlier: Picture) -> None:
+        """Take over what was said before we began to listen, as far as nothing newer was heard."""
+        self.gaps = {**earlier.gaps, **self.gaps}
+        self.reports = {**earlier.reports, **self.reports}
+        self.plans = {**earlier.plans, **self.plans}
+        self.lease = self.lease or earlier.lease
+        self.end = self.end or earlier.end
+
+
+def read_picture(target: Connection, *, cluster: str, board_topic: str) -> Picture:
+    """Raises KafkaError where the board cannot be read."""
+    picture = Picture()
+    for record in read_committed(
+        target, cluster=cluster, topic=board_topic, partitions=1, request_timeout=_READ_WITHIN_SECONDS
+    ):
+        picture.hear(board_topic, record)
+    return picture
+
+
+class BoardWatch:
+    """Keeps a picture up to date from `start` on, in a thread of its own."""
+
+    def __init__(self, target: Connection, *, cluster: str, board_topic: str) -> None:
+        self.picture = Picture()
+        self._ended = threading.Event()
+        self._arguments = (target, cluster, board_topic)
+        self._thread = threading.Thread(target=lambda: asyncio.run(self._watch()), daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def stop(self) -> None:
+        self._ended.set()
+        self._thread.join(5)
+
+    async def _watch(self) -> None:
+        target, cluster, topic = self._arguments
+        async with RawCluster(target, alias=cluster, client_id="farshore") as raw:
+            tail = Tail(raw, topic)
+            while not self._ended.is_set():
+                for record in (await tail.next(0.5)).records:
+                    self.picture.hear(topic, record)

@@ -1,0 +1,137 @@
+"""What goes into Kafka about what was copied."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from farshore.dataplane.cargo import Path, Sent
+from farshore.dataplane.progress import Progress
+from farshore.model import Lineage, OffsetSync, Run, TopicPartition
+from farshore.wire.batch import OldBatch
+
+ORDERS = TopicPartition("orders", 0)
+LINEAGE = Lineage(0, "source-id", "remote-id")
+
+
+def sent(upstream: int, last: int, downstream: int | None, count: int | None = None) -> Sent:
+    return Sent(b"", upstream, last, count or last - upstream + 1, 0, (OLD,), 0, Path.AS_IS, base_offset=downstream)
+
+
+OLD = OldBatch(b"", 0, 0, 0, 1)
+
+
+def begun(offset_lag_max: int = 100) -> Progress:
+    progress = Progress(3, offset_lag_max)
+    progress.began(ORDERS, 10, LINEAGE, noted=True)
+    return progress
+
+
+def test_nothing_is_written_before_anything_was_copied() -> None:
+    notes = begun().due()
+    assert (notes.positions, notes.syncs, notes.runs) == ((), (), ())
+
+
+def test_a_place_that_follows_from_no_position_is_written_at_once() -> None:
+    progress = Progress()
+    progress.began(ORDERS, 0, LINEAGE, noted=False)
+    assert [last for _, last, _ in progress.due().positions] == [-1]
+
+
+def test_a_position_is_the_last_record_copied_and_says_of_which_logs_it_speaks() -> None:
+    progress = begun()
+    progress.moved(ORDERS, [sent(10, 14, 3), sent(15, 20, 8)], 22)
+    notes = progress.due()
+    run = Run(10, 20, 3, 11)
+    assert notes.positions == ((ORDERS, 21, Lineage(3, "source-id", "remote-id", None, run)),)
+    assert notes.syncs == ((OffsetSync(ORDERS, 20, 13), run),)
+    assert notes.runs == (), "the run is open"
+    assert progress.due() == notes, "not written yet"
+    progress.wrote(notes)
+    assert (progress.due().positions, progress.due().syncs) == ((), ())
+
+
+def test_a_run_is_closed_where_offsets_are_out_of_step_and_goes_to_the_ledger() -> None:
+    progress = begun()
+    progress.moved(ORDERS, [sent(10, 14, 3), sent(16, 20, 8), sent(21, 25, 20)], 26)
+    notes = progress.due()
+    assert notes.runs == ((ORDERS, (Run(10, 14, 3, 5), Run(16, 20, 8, 5))),)
+    assert notes.syncs[0][1] == Run(21, 25, 20, 5)
+    progress.wrote(notes)
+    assert progress.due().runs == ()
+    assert progress.open_runs().runs == ((ORDERS, (Run(21, 25, 20, 5),)),)
+    progress.wrote(progress.open_runs())
+    assert progress.open_runs().runs == ()
+    progress.moved(ORDERS, [sent(40, 40, 50)], 41)
+    assert progress.due().runs == (), "the ledger has it already"
+
+
+def test_a_batch_written_nobody_knows_where_ends_a_run_and_gives_no_sync() -> None:
+    progress = begun()
+    progress.moved(ORDERS, [sent(10, 14, 3), sent(15, 20, None)], 21)
+    notes = progress.due()
+    assert notes.syncs == ()
+    assert notes.runs == ((ORDERS, (Run(10, 14, 3, 5),)),)
+
+
+def test_a_run_goes_on_where_an_earlier_holder_left_it_or_is_closed() -> None:
+    for upstream, closed in ((10, ()), (11, ((ORDERS, (Run(0, 9, 0, 10),)),))):
+        progress = Progress()
+        progress.began(ORDERS, 10, Lineage(1, run=Run(0, 9, 0, 10)), noted=True)
+        progress.moved(ORDERS, [sent(upstream, 12, 10)], 13)
+        assert progress.due().runs == closed
+
+
+def test_syncs_are_due_at_once_by_the_rule_of_mirror_maker() -> None:
+    progress = begun(offset_lag_max=5)
+    progress.moved(ORDERS, [sent(10, 10, 0)], 11)
+    assert progress.due_at_once().syncs, "the first"
+    progress.wrote(progress.due_at_once())
+    progress.moved(ORDERS, [sent(11, 14, 1)], 15)
+    assert not progress.due_at_once().syncs, "in step, and not five yet"
+    progress.moved(ORDERS, [sent(15, 15, 5)], 16)
+    assert progress.due_at_once().syncs, "five"
+    progress.wrote(progress.due_at_once())
+    progress.moved(ORDERS, [sent(16, 16, 9)], 17)
+    assert progress.due_at_once().syncs, "out of step"
+
+
+def test_of_many_positions_those_that_waited_longest_are_written_first() -> None:
+    progress = Progress()
+    partitions = [TopicPartition("t", n) for n in range(5)]
+    for partition in partitions:
+        progress.began(partition, 0, LINEAGE, noted=True)
+    written: list[TopicPartition] = []
+    for step in range(1, 6):
+        for partition in partitions:
+            progress.moved(partition, (), step)
+        notes = progress.due(positions_at_most=2)
+        written += [partition for partition, _, _ in notes.positions]
+        progress.wrote(notes)
+    assert written == (partitions * 2)[:10]
+
+
+@given(st.lists(st.tuples(st.integers(1, 5), st.integers(0, 2), st.integers(0, 2), st.booleans()), max_size=30))
+def test_every_record_is_in_exactly_one_run_with_its_true_offsets(
+    steps: list[tuple[int, int, int, bool]],
+) -> None:
+    progress = Progress()
+    progress.began(ORDERS, 0, LINEAGE, noted=True)
+    truth: dict[int, int] = {}
+    ledger: list[Run] = []
+    upstream = downstream = 0
+    for count, skipped, foreign, flush in steps:
+        upstream, downstream = upstream + skipped, downstream + foreign
+        progress.moved(ORDERS, [sent(upstream, upstream + count - 1, downstream)], upstream + count)
+        truth |= {upstream + n: downstream + n for n in range(count)}
+        upstream, downstream = upstream + count, downstream + count
+        if flush:
+            notes = progress.due()
+            ledger += [run for _, runs in notes.runs for run in runs]
+            progress.wrote(notes)
+    for notes in (progress.due(), progress.open_runs()):
+        ledger += [run for _, runs in notes.runs for run in runs]
+        progress.wrote(notes)
+    told = {r.upstream + n: r.downstream + n for r in ledger for n in range(r.record_count)}
+    assert told == truth
+    assert sum(run.record_count for run in ledger) == len(truth)
