@@ -12,9 +12,9 @@ sequences are the caller's.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
 from farshore.config.security import Connection
 from farshore.errors import KafkaError, PermissionDenied, RequestRefused, Unreachable
@@ -24,6 +24,7 @@ from farshore.kafka.raw_errors import (
     LEADER_NOT_AVAILABLE,
     NETWORK_EXCEPTION,
     UNKNOWN_TOPIC_OR_PARTITION,
+    UNSUPPORTED_VERSION,
     Category,
     error_info,
 )
@@ -31,6 +32,7 @@ from farshore.kafka.raw_model import (
     At,
     BrokerAddress,
     ClusterMetadata,
+    EpochEnd,
     Fetched,
     FetchPartition,
     IsolationLevel,
@@ -45,17 +47,19 @@ from farshore.kafka.raw_requests import (
     InitProducerId,
     ListOffsets,
     Metadata,
+    OffsetForLeaderEpoch,
     Request,
 )
 from farshore.model import TopicPartition
 
 __all__ = [
     "RawCluster",
-    "At", "BrokerAddress", "ClusterMetadata", "Fetched", "FetchPartition", "IsolationLevel", "ListedOffset",
-    "Produced", "ProducePartition", "ProducerIdentity",
+    "At", "BrokerAddress", "ClusterMetadata", "EpochEnd", "Fetched", "FetchPartition", "IsolationLevel",
+    "ListedOffset", "Produced", "ProducePartition", "ProducerIdentity",
 ]  # fmt: skip
 
 _RETRY_PAUSE_SECONDS = 0.1
+_OfPartitionT = TypeVar("_OfPartitionT", ListedOffset, EpochEnd)
 
 
 class RawCluster:
@@ -143,20 +147,29 @@ class RawCluster:
         READ_COMMITTED makes the latest the last stable offset. Finds the leaders itself and asks all at once; what
         one of them does not answer comes back as NETWORK_EXCEPTION.
         """
-        wanted = list(dict.fromkeys(partitions))
-        metadata = await self.metadata(sorted({partition.topic for partition in wanted}))
-        by_leader: dict[int, list[TopicPartition]] = {}
-        found = {}
-        for partition in wanted:
-            leader = metadata.leader_of(partition)
-            if leader is None:
-                found[partition] = _no_offset(partition, _why_no_leader(metadata, partition))
-            else:
-                by_leader.setdefault(leader, []).append(partition)
-        asked = (self._list_offsets_of(leader, some, at, isolation_level) for leader, some in by_leader.items())
-        for answers in await asyncio.gather(*asked):
-            found |= {TopicPartition(answer.topic, answer.partition): answer for answer in answers}
-        return found
+
+        def asked(_: ClusterMetadata, some: Sequence[TopicPartition]) -> ListOffsets:
+            return ListOffsets([(one.topic, one.partition) for one in some], at, isolation_level)
+
+        def unanswered(one: TopicPartition, error: int) -> ListedOffset:
+            return ListedOffset(one.topic, one.partition, error, offset=-1, timestamp=-1, leader_epoch=-1)
+
+        return await self._ask_leaders(partitions, asked, unanswered)
+
+    async def epoch_ends(self, epochs: Mapping[TopicPartition, int]) -> dict[TopicPartition, EpochEnd]:
+        """Where each leader's log ends the epoch given, by which one who has read further notices a truncation.
+
+        Finds the leaders like `list_offsets`. A broker before Kafka 2.3 cannot tell: UNSUPPORTED_VERSION.
+        """
+
+        def asked(metadata: ClusterMetadata, some: Sequence[TopicPartition]) -> OffsetForLeaderEpoch:
+            current = {one: metadata.topics[one.topic].partitions[one.partition].leader_epoch for one in some}
+            return OffsetForLeaderEpoch({one: epochs[one] for one in some}, current)
+
+        def unanswered(one: TopicPartition, error: int) -> EpochEnd:
+            return EpochEnd(one.topic, one.partition, error, leader_epoch=-1, end_offset=-1)
+
+        return await self._ask_leaders(epochs, asked, unanswered)
 
     async def init_producer_id(
         self, transactional_id: str | None = None, *, transaction_timeout: float = 60.0, timeout: float = 30.0
@@ -188,14 +201,35 @@ class RawCluster:
         self._brokers.add(found.coordinator_id, BrokerAddress(found.host, found.port))
         return await self._brokers.ask(found.coordinator_id, Purpose.CONTROL, request)
 
-    async def _list_offsets_of(
-        self, leader: int, partitions: Sequence[TopicPartition], at: int, isolation_level: IsolationLevel
-    ) -> list[ListedOffset]:
-        names = [(partition.topic, partition.partition) for partition in partitions]
-        try:
-            return await self._brokers.ask(leader, Purpose.CONTROL, ListOffsets(names, at, isolation_level))
-        except Unreachable:
-            return [_no_offset(partition, NETWORK_EXCEPTION) for partition in partitions]
+    async def _ask_leaders(
+        self,
+        partitions: Iterable[TopicPartition],
+        asked: Callable[[ClusterMetadata, Sequence[TopicPartition]], Request[list[_OfPartitionT]]],
+        unanswered: Callable[[TopicPartition, int], _OfPartitionT],
+    ) -> dict[TopicPartition, _OfPartitionT]:
+        """What the leaders answer, all asked at once; `unanswered` with its reason for whom none answers."""
+        wanted = list(dict.fromkeys(partitions))
+        metadata = await self.metadata(sorted({partition.topic for partition in wanted}))
+        by_leader: dict[int, list[TopicPartition]] = {}
+        found = {}
+        for partition in wanted:
+            leader = metadata.leader_of(partition)
+            if leader is None:
+                found[partition] = unanswered(partition, _why_no_leader(metadata, partition))
+            else:
+                by_leader.setdefault(leader, []).append(partition)
+
+        async def ask(leader: int, some: Sequence[TopicPartition]) -> list[_OfPartitionT]:
+            try:
+                return await self._brokers.ask(leader, Purpose.CONTROL, asked(metadata, some))
+            except Unreachable:
+                return [unanswered(partition, NETWORK_EXCEPTION) for partition in some]
+            except RequestRefused:
+                return [unanswered(partition, UNSUPPORTED_VERSION) for partition in some]
+
+        for answers in await asyncio.gather(*(ask(leader, some) for leader, some in by_leader.items())):
+            found |= {TopicPartition(answer.topic, answer.partition): answer for answer in answers}
+        return found
 
     def _refused(self, what: str, code: int) -> KafkaError:
         info = error_info(code)
@@ -210,7 +244,3 @@ def _why_no_leader(metadata: ClusterMetadata, partition: TopicPartition) -> int:
     if topic is None or partition.partition not in topic.partitions:
         return topic.error if topic and topic.error else UNKNOWN_TOPIC_OR_PARTITION
     return topic.partitions[partition.partition].error or LEADER_NOT_AVAILABLE
-
-
-def _no_offset(partition: TopicPartition, error: int) -> ListedOffset:
-    return ListedOffset(partition.topic, partition.partition, error, offset=-1, timestamp=-1, leader_epoch=-1)

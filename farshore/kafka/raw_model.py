@@ -142,6 +142,23 @@ class ListedOffset:
     leader_epoch: int
 
 
+@dataclass(frozen=True, slots=True)
+class EpochEnd:
+    """Where the records of a leader epoch end, in the log of today's leader.
+
+    `leader_epoch` is the epoch asked for, or, if the log has nothing of it, the nearest earlier one; `end_offset` is
+    where a later one begins, or the log's end, which may lie beyond the high watermark. Whoever has read further than
+    that, in this epoch, has read what the log has lost. Both are -1, without an error, for an epoch newer than all
+    the leader knows: it is another log, or one that lost all of that epoch.
+    """
+
+    topic: str
+    partition: int
+    error: int
+    leader_epoch: int
+    end_offset: int
+
+
 class ProducerIdentity(NamedTuple):
     producer_id: int
     producer_epoch: int

@@ -18,6 +18,7 @@ from aiokafka.protocol.transaction import InitProducerIdRequest_v0
 from farshore.kafka.raw_model import (
     BrokerAddress,
     ClusterMetadata,
+    EpochEnd,
     IsolationLevel,
     ListedOffset,
     PartitionMetadata,
@@ -28,7 +29,9 @@ from farshore.kafka.raw_structs import (
     MetadataRequest_v7,
     MetadataRequest_v10,
     MetadataRequest_v12,
+    OffsetForLeaderEpochRequest_v3,
 )
+from farshore.model import TopicPartition
 
 AnswerT = TypeVar("AnswerT")
 _ItemT = TypeVar("_ItemT")
@@ -129,6 +132,29 @@ class ListOffsets(Request[list[ListedOffset]]):
             for topic, partitions in response.topics
             for number, error, timestamp, found, *rest in partitions
         ]
+
+
+@dataclass(frozen=True)
+class OffsetForLeaderEpoch(Request[list[EpochEnd]]):
+    """`epochs` are asked for; `current` are those the leaders have by our metadata, so that an outdated one says so."""
+
+    epochs: Mapping[TopicPartition, int]
+    current: Mapping[TopicPartition, int]
+    structs = (OffsetForLeaderEpochRequest_v3,)
+
+    def build(self, struct_class: type[Any]) -> Any:
+        topics = by_topic((one.topic, (one.partition, self.current[one], epoch)) for one, epoch in self.epochs.items())
+        return struct_class(CONSUMER, topics)
+
+    def read(self, response: Any) -> list[EpochEnd]:
+        return [
+            EpochEnd(topic, number, error, epoch, end)
+            for topic, partitions in response.topics
+            for error, number, epoch, end in partitions
+        ]
+
+    def silence_ms(self, response: Any) -> int:
+        return int(response.throttle_time_ms)
 
 
 @dataclass(frozen=True)

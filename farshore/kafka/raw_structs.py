@@ -1,7 +1,8 @@
 """Kafka messages that aiokafka lacks or has wrong, written with its own types. Nothing here does I/O.
 
 Metadata of v7 has leader epochs, from v10 on topic ids too. ListOffsets of v4 and v5 exist in aiokafka, but with a
-leader epoch of eight bytes instead of four.
+leader epoch of eight bytes instead of four. OffsetForLeaderEpoch before v3 wants an ACL on the
+cluster that no client should have.
 """
 
 from __future__ import annotations
@@ -173,6 +174,43 @@ class ListOffsetsRequest_v5(RequestStruct):  # type: ignore[misc]
                 (
                     "partitions",
                     Array(("partition", Int32), ("current_leader_epoch", Int32), ("timestamp", Int64)),
+                ),
+            ),
+        ),
+    )
+
+
+class OffsetForLeaderEpochResponse_v3(Response):  # type: ignore[misc]
+    API_KEY, API_VERSION = 23, 3
+    SCHEMA = Schema(
+        ("throttle_time_ms", Int32),
+        (
+            "topics",
+            Array(
+                ("topic", String()),
+                (
+                    "partitions",
+                    Array(("error_code", Int16), ("partition", Int32), ("leader_epoch", Int32), ("end_offset", Int64)),
+                ),
+            ),
+        ),
+    )
+
+
+class OffsetForLeaderEpochRequest_v3(RequestStruct):  # type: ignore[misc]
+    """Kafka 2.3 and newer."""
+
+    API_KEY, API_VERSION = 23, 3
+    RESPONSE_TYPE = OffsetForLeaderEpochResponse_v3
+    SCHEMA = Schema(
+        ("replica_id", Int32),
+        (
+            "topics",
+            Array(
+                ("topic", String()),
+                (
+                    "partitions",
+                    Array(("partition", Int32), ("current_leader_epoch", Int32), ("leader_epoch", Int32)),
                 ),
             ),
         ),

@@ -419,6 +419,29 @@ async def test_offsets_are_found_at_the_ends_and_by_timestamp(source_cluster: Cl
 
 
 @asynchronous
+async def test_epochs_end_where_the_log_does_or_are_not_known(source_cluster: Cluster, topic: str) -> None:
+    create(source_cluster, topic, partitions=2)
+    write(source_cluster, topic, [b"value"] * 10, 1)
+    empty, full, absent = (
+        TopicPartition(topic, 0),
+        TopicPartition(topic, 1),
+        TopicPartition(f"{topic}-absent", 0),
+    )
+    async with raw(source_cluster) as cluster:
+        await leader(cluster, topic)
+        (batch,) = batches(await fetch_all(cluster, topic, 1))
+        ends = await cluster.epoch_ends(dict.fromkeys([empty, full, absent], batch.leader_epoch))
+        assert {one: (end.leader_epoch, end.end_offset) for one, end in ends.items()} == {
+            empty: (0, 0),
+            full: (0, 10),
+            absent: (-1, -1),
+        }
+        assert error_info(ends[absent].error).category is Category.TOPIC_GONE
+        newer = (await cluster.epoch_ends({full: batch.leader_epoch + 1}))[full]
+        assert (newer.error, newer.leader_epoch, newer.end_offset) == (0, -1, -1)
+
+
+@asynchronous
 async def test_producer_ids_are_new_but_for_transactions(target_cluster: Cluster, topic: str) -> None:
     async with raw(target_cluster) as cluster:
         first, second = await cluster.init_producer_id(), await cluster.init_producer_id()

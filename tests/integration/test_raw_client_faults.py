@@ -39,14 +39,16 @@ def raw(bootstrap_servers: str, request_timeout: float = 10.0) -> RawCluster:
     return RawCluster(connection, alias="A", client_id="test", request_timeout=request_timeout)
 
 
-def create(cluster: Cluster, topic: str, partitions: int = 1, copies: int = 1) -> None:
+def create(cluster: Cluster, topic: str, partitions: int = 1, copies: int = 1, **config: str) -> None:
+    settings = {name.replace("_", "."): value for name, value in config.items()}
     admin = AdminClient({"bootstrap.servers": cluster.direct_bootstrap_servers, "log_level": 0})
-    admin.create_topics([NewTopic(topic, partitions, copies)])[topic].result(20)
+    admin.create_topics([NewTopic(topic, partitions, copies, config=settings)])[topic].result(20)
 
 
-def write(cluster: Cluster, topic: str) -> None:
+def write(cluster: Cluster, topic: str, count: int = 1) -> None:
     producer = Producer({"bootstrap.servers": cluster.direct_bootstrap_servers, "log_level": 0})
-    producer.produce(topic, b"value", partition=0)
+    for _ in range(count):
+        producer.produce(topic, b"value", partition=0)
     assert producer.flush(20) == 0
 
 
@@ -161,6 +163,33 @@ async def test_closing_ends_whoever_waits(proxied: Cluster, topic: str) -> None:
         await poll
     with pytest.raises(Unreachable, match="the client is closed"):
         await cluster.metadata([])
+
+
+@pytest.mark.slow
+@asynchronous
+async def test_a_leader_who_has_lost_records_ends_their_epoch_before_them(java: Java, topic: str) -> None:  # noqa: ARG001
+    """Two of three brokers have the topic, and the one that was away for the last records becomes its leader."""
+    with Cluster("three", brokers=3) as three:
+        create(three, topic, copies=2, unclean_leader_election_enable="true", min_insync_replicas="1")
+        write(three, topic, 5)
+        partition = TopicPartition(topic, 0)
+        async with raw(three.bootstrap_servers) as cluster:
+            first = await leader(cluster, topic)
+            replicas = (await cluster.metadata([topic])).topics[topic].partitions[0].replicas
+            (second,) = set(replicas) - {first}
+            await asyncio.to_thread(three.brokers[second - 1].kill)
+            await asyncio.to_thread(write, three, topic, 5)
+            last = list(Scan((await fetch(cluster, first, topic)).records))[-1]
+            assert isinstance(last, Batch)
+            assert last.next_offset == 10
+            whole = (await cluster.epoch_ends({partition: last.leader_epoch}))[partition]
+            assert (whole.error, whole.leader_epoch, whole.end_offset) == (0, last.leader_epoch, 10)
+            await asyncio.to_thread(three.brokers[first - 1].kill)
+            await asyncio.to_thread(three.brokers[second - 1].start)
+            assert await leader(cluster, topic) == second
+            short = (await cluster.epoch_ends({partition: last.leader_epoch}))[partition]
+            assert (short.error, short.end_offset) == (0, 5)
+            assert short.leader_epoch <= last.leader_epoch
 
 
 @pytest.mark.slow

@@ -7,7 +7,7 @@ import functools
 import logging
 import struct
 from collections.abc import Awaitable, Callable, Coroutine
-from typing import Any, ParamSpec
+from typing import Any, ParamSpec, Self
 
 import pytest
 from aiokafka.protocol.admin import ApiVersionResponse_v0, SaslAuthenticateResponse_v1, SaslHandShakeResponse_v1
@@ -18,9 +18,11 @@ from farshore.config.secret import Secret
 from farshore.config.security import Connection, Plain, Protocol, Security
 from farshore.errors import AuthenticationFailed, RequestRefused, Unreachable
 from farshore.kafka.raw import ProducePartition, RawCluster
+from farshore.kafka.raw_errors import error_info
+from farshore.model import TopicPartition
 
 P = ParamSpec("P")
-PRODUCE, METADATA, HANDSHAKE, API_VERSIONS, AUTHENTICATE = 0, 3, 17, 18, 36
+PRODUCE, METADATA, HANDSHAKE, API_VERSIONS, EPOCH_ENDS, AUTHENTICATE = 0, 3, 17, 18, 23, 36
 KNOWN = {PRODUCE: (3, 8), METADATA: (0, 5), HANDSHAKE: (0, 1), API_VERSIONS: (0, 0), AUTHENTICATE: (0, 1)}
 PASSWORD = "not to be seen"
 PLAINTEXT = Security()
@@ -45,12 +47,13 @@ class FakeBroker:
         self.connections = 0
         self.requests: list[tuple[int, bytes]] = []
         self.brokers: list[tuple[int, str, int, None]] = []
+        self.topics: list[tuple[Any, ...]] = []
         self.produced: Callable[[], Awaitable[ProduceResponse_v8 | None]] = self.accept
         self.session_ms = 0
         self.login_error = 0
         self.port = 0
 
-    async def __aenter__(self) -> FakeBroker:
+    async def __aenter__(self) -> Self:
         self._server = await asyncio.start_server(self._serve, "127.0.0.1", self.port)
         self.port = self._server.sockets[0].getsockname()[1]
         self.brokers = self.brokers or [(1, "127.0.0.1", self.port, None)]
@@ -97,7 +100,7 @@ class FakeBroker:
         if api == PRODUCE:
             return await self.produced()
         if api == METADATA:
-            return MetadataResponse_v5(0, self.brokers, "cluster", 1, [])
+            return MetadataResponse_v5(0, self.brokers, "cluster", 1, self.topics)
         if api == HANDSHAKE:
             return SaslHandShakeResponse_v1(0, ["PLAIN"])
         if api == AUTHENTICATE:
@@ -128,6 +131,20 @@ async def test_a_broker_before_kafka_0_11_is_refused() -> None:
         with pytest.raises(RequestRefused, match="the broker knows v0 to v3, not v4 to v12") as refused:
             await cluster.metadata(["t"])
         assert (refused.value.code, refused.value.retriable) == ("UNSUPPORTED_VERSION", False)
+
+
+@asynchronous
+async def test_a_broker_that_cannot_tell_where_epochs_end_says_so_for_each_partition() -> None:
+    async with FakeBroker(KNOWN | {EPOCH_ENDS: (0, 2)}) as broker, broker.client() as cluster:
+        broker.topics = [(0, "t", False, [(0, number, 1, [1], [1], []) for number in range(2)])]
+        partitions = [TopicPartition("t", number) for number in range(3)]
+        ends = await cluster.epoch_ends(dict.fromkeys(partitions, 4))
+        assert [error_info(ends[one].error).name for one in partitions] == [
+            "UNSUPPORTED_VERSION",
+            "UNSUPPORTED_VERSION",
+            "UNKNOWN_TOPIC_OR_PARTITION",
+        ]
+        assert {(one.leader_epoch, one.end_offset) for one in ends.values()} == {(-1, -1)}
 
 
 @asynchronous

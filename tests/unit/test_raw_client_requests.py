@@ -10,9 +10,10 @@ import pytest
 from aiokafka.protocol import fetch, metadata, produce
 
 from farshore.kafka.raw_batches import Fetch, Produce
-from farshore.kafka.raw_model import FetchPartition, IsolationLevel, ProducePartition
-from farshore.kafka.raw_requests import ListOffsets, Metadata, Request, UnknownToBroker
-from farshore.kafka.raw_structs import MetadataResponse_v7, MetadataResponse_v12
+from farshore.kafka.raw_model import EpochEnd, FetchPartition, IsolationLevel, ProducePartition
+from farshore.kafka.raw_requests import ListOffsets, Metadata, OffsetForLeaderEpoch, Request, UnknownToBroker
+from farshore.kafka.raw_structs import MetadataResponse_v7, MetadataResponse_v12, OffsetForLeaderEpochResponse_v3
+from farshore.model import TopicPartition
 
 TOPIC_ID = base64.urlsafe_b64encode(uuid.UUID(int=7).bytes).decode().rstrip("=")
 FETCH = Fetch(
@@ -157,3 +158,17 @@ def test_offsets_are_asked_for_in_the_newest_version_both_know(highest: int, use
     again = type(struct).decode(struct.encode())
     assert [used] == [struct.API_VERSION]
     assert again.topics == [("a", [(1, -1, 1000) if used >= 4 else (1, 1000)])]
+
+
+def test_ends_of_epochs_are_asked_for_as_a_client_who_says_which_leader_he_means() -> None:
+    here, there = TopicPartition("a", 1), TopicPartition("b", 2)
+    request = OffsetForLeaderEpoch({here: 5, there: 6}, {here: 7, there: -1})
+    assert prepared(request, 2, 4).encode() == (
+        b"\xff\xff\xff\xff\0\0\0\2\0\1a\0\0\0\1\0\0\0\1\0\0\0\7\0\0\0\5\0\1b\0\0\0\1\0\0\0\2\xff\xff\xff\xff\0\0\0\6"
+    )
+    answer = b"\0\0\0\x19\0\0\0\1\0\1a\0\0\0\1\0\0\0\0\0\1\0\0\0\4\0\0\0\0\0\0\0\x64"
+    response = OffsetForLeaderEpochResponse_v3.decode(answer)
+    assert request.read(response) == [EpochEnd("a", 1, 0, 4, 100)]
+    assert request.silence_ms(response) == 25
+    with pytest.raises(UnknownToBroker):
+        prepared(request, 0, 2)
