@@ -79,10 +79,10 @@ class Fetching:
             hand.reserved -= max_bytes
         hand.pace.spend(sum(len(answer.records) for answer in answers))
         for answer in answers:
-            entry = hand.entries.get(TopicPartition(answer.topic, answer.partition))
+            taken = hand.entries.get(TopicPartition(answer.topic, answer.partition))
             # Sent back meanwhile, it has no use for an answer to what it asked before: to take it would be a gap.
-            if entry is not None and entry.placed and entry.copy.next_fetch == offsets[entry.partition]:
-                await self._take(entry, answer)
+            if taken is not None and taken.placed and taken.copy.next_fetch == offsets[taken.partition]:
+                await self._take(taken, answer)
         hand.sendable.set()
         self._rotate(asked)
 

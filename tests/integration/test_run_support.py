@@ -19,7 +19,7 @@ from records import Record, read_all
 from farshore.local import Cluster
 from farshore.local.processes import BoundProcess
 
-WAIT_SECONDS = 60.0
+WAIT_SECONDS = 150.0
 STOP_SECONDS = 60.0
 
 

@@ -3,55 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
 from typing import Any
 
 import pytest
 from confluent_kafka import Producer
 from records import alter_topic, create_topic, delete_records, produce, read_all
+from slots import copy_all, copying, of_topic
 
-from farshore.config.security import Connection
-from farshore.dataplane.assignment import Assignment, Gap, Limits
-from farshore.dataplane.partition import Run, Target
-from farshore.dataplane.slot import Slot
-from farshore.kafka.raw import At, IsolationLevel, RawCluster
-from farshore.kafka.reading import log_ends
+from farshore.dataplane.assignment import Limits, Resume
+from farshore.dataplane.cargo import Target
 from farshore.local import Cluster
-from farshore.model import TopicPartition
-
-
-def copy(
-    source: Cluster,
-    target: Cluster,
-    topic: str,
-    remote: str,
-    partitions: int = 1,
-    takes: Target | None = None,
-    limits: Limits | None = None,
-) -> dict[TopicPartition, list[Run]]:
-    """Copy what is there, and return the runs of each partition."""
-    runs: dict[TopicPartition, list[Run]] = {}
-
-    def progress(partition: TopicPartition, some: Sequence[Run], _position: int) -> None:
-        runs.setdefault(partition, []).extend(some)
-
-    async def run() -> None:
-        async with (
-            RawCluster(Connection((source.bootstrap_servers,)), alias="A", client_id="test") as a,
-            RawCluster(Connection((target.bootstrap_servers,)), alias="B", client_id="test") as b,
-        ):
-            wanted = [TopicPartition(topic, number) for number in range(partitions)]
-            begin = await log_ends(a, wanted, At.EARLIEST)
-            end = await log_ends(a, wanted, At.LATEST, IsolationLevel.READ_COMMITTED)
-            slot = Slot(a, b, limits or Limits(), progress)
-            assignments = [
-                Assignment(p, TopicPartition(remote, p.partition), begin[p], takes or Target()) for p in wanted
-            ]
-            await asyncio.wait_for(slot.run(assignments, asyncio.Event(), end), 60)
-
-    asyncio.run(run())
-    return runs
-
+from farshore.model import Run, TopicPartition
 
 STRANGE: list[dict[str, Any]] = [
     {"key": None, "value": None},
@@ -72,7 +34,7 @@ def test_records_of_every_codec_arrive_as_they_were(
     plain: list[dict[str, Any]] = [{"key": b"%d" % n, "value": b"%d" % n * 40, "partition": n % 3} for n in range(3000)]
     strange: list[dict[str, Any]] = [{"partition": n % 3, **record} for n, record in enumerate(STRANGE * 3)]
     produce(source_cluster.bootstrap_servers, topic, [*plain, *strange], compression_type=codec)
-    copy(source_cluster, target_cluster, topic, f"A.{topic}", 3)
+    copy_all(source_cluster, target_cluster, of_topic(topic, f"A.{topic}", 3))
     written = read_all(source_cluster.bootstrap_servers, topic)
     assert len(written) == 3018
     assert read_all(target_cluster.bootstrap_servers, f"A.{topic}") == written
@@ -85,11 +47,12 @@ def test_one_record_a_batch_is_merged_and_arrives_in_order(
         create_topic(cluster.bootstrap_servers, topic)
     records = [{"key": b"%d" % n, "value": b"v" * 100} for n in range(400)]
     produce(source_cluster.bootstrap_servers, topic, records, linger_ms=0, batch_num_messages=1)
-    runs = copy(source_cluster, target_cluster, topic, topic)[TopicPartition(topic, 0)]
+    slot, progress = copy_all(source_cluster, target_cluster, of_topic(topic, topic))
     assert read_all(target_cluster.bootstrap_servers, topic) == read_all(source_cluster.bootstrap_servers, topic)
-    assert sum(run.record_count for run in runs) == 400
-    assert len(runs) < 100
-    assert all(run.upstream == run.downstream for run in runs)
+    as_they_are, merged, anew = slot.batches
+    assert (progress.records, anew) == (400, 0)
+    assert as_they_are + merged < 100
+    assert progress.lineage(TopicPartition(topic, 0)).run == Run(0, 399, 0, 400)
 
 
 def test_aborted_transactions_are_left_out_and_committed_ones_kept(
@@ -115,7 +78,7 @@ def test_aborted_transactions_are_left_out_and_committed_ones_kept(
                 producer.commit_transaction(20)
             else:
                 producer.abort_transaction(20)
-    copy(source_cluster, target_cluster, topic, topic)
+    copy_all(source_cluster, target_cluster, of_topic(topic, topic))
     written = read_all(source_cluster.bootstrap_servers, topic)
     assert len(written) == 80
     assert read_all(target_cluster.bootstrap_servers, topic) == written
@@ -128,7 +91,7 @@ def test_batches_too_large_for_the_target_are_split(
     create_topic(target_cluster.bootstrap_servers, topic, max_message_bytes="20000")
     records = [{"key": b"%d" % n, "value": b"v" * 1000} for n in range(500)]
     produce(source_cluster.bootstrap_servers, topic, records, linger_ms=200)
-    copy(source_cluster, target_cluster, topic, topic)
+    copy_all(source_cluster, target_cluster, of_topic(topic, topic))
     assert read_all(target_cluster.bootstrap_servers, topic) == read_all(source_cluster.bootstrap_servers, topic)
 
 
@@ -141,7 +104,7 @@ def test_a_batch_larger_than_a_fetch_is_asked_for_in_its_size(
     records = [{"value": bytes([n]) * 9_000_000, "partition": n % 2} for n in range(4)]
     produce(source_cluster.bootstrap_servers, topic, records, message_max_bytes=12_000_000, compression_type="none")
     takes = Target(max_message_bytes=12_000_000)
-    copy(source_cluster, target_cluster, topic, topic, 2, takes, Limits(budget_bytes=16 << 20))
+    copy_all(source_cluster, target_cluster, of_topic(topic, topic, 2, takes), Limits(budget_bytes=16 << 20))
     assert read_all(target_cluster.bootstrap_servers, topic) == read_all(source_cluster.bootstrap_servers, topic)
 
 
@@ -154,16 +117,8 @@ def test_records_lost_to_retention_leave_a_gap_that_is_told_and_the_rest_is_copi
     delete_records(source_cluster.bootstrap_servers, topic, before=40)
     where = TopicPartition(topic, 0)
 
-    async def run() -> list[Gap]:
-        async with (
-            RawCluster(Connection((source_cluster.bootstrap_servers,)), alias="A", client_id="test") as a,
-            RawCluster(Connection((target_cluster.bootstrap_servers,)), alias="B", client_id="test") as b,
-        ):
-            slot = Slot(a, b, Limits(), lambda *_: None)
-            await asyncio.wait_for(slot.run([Assignment(where, where, 10)], asyncio.Event(), {where: 100}), 60)
-            return slot.gaps
-
-    (gap,) = asyncio.run(run())
+    slot, _ = copy_all(source_cluster, target_cluster, of_topic(topic, topic), resumes={where: Resume(10)})
+    (gap,) = slot.gaps
     assert (gap.partition, gap.begin, gap.end) == (where, 10, 40)
     assert gap.reason == "retention has passed offset 10: the log begins at 40"
     assert [record.value for record in read_all(target_cluster.bootstrap_servers, topic)] == [
@@ -180,26 +135,18 @@ def test_a_record_that_does_not_fit_stops_its_partition_alone_until_the_limit_is
     large = {"value": b"x" * 60_000, "partition": 0}
     produce(source_cluster.bootstrap_servers, topic, [*small, large, *small], compression_type="none", linger_ms=0)
     first, second = TopicPartition(topic, 0), TopicPartition(topic, 1)
-    positions: dict[TopicPartition, int] = {}
 
     async def run() -> None:
-        async with (
-            RawCluster(Connection((source_cluster.bootstrap_servers,)), alias="A", client_id="test") as a,
-            RawCluster(Connection((target_cluster.bootstrap_servers,)), alias="B", client_id="test") as b,
-        ):
-            slot = Slot(a, b, Limits(), lambda partition, _runs, at: positions.update({partition: at}))
-            takes = Target(max_message_bytes=20_000)
-            assignments = [Assignment(p, p, 0, takes) for p in (first, second)]
-            copying = asyncio.create_task(slot.run(assignments, asyncio.Event(), {first: 21, second: 20}))
-            for _ in range(300):
-                if slot.troubles and positions.get(second) == 20:
-                    break
-                await asyncio.sleep(0.1)
-            assert positions == {first: 10, second: 20}
-            assert slot.troubles.keys() == {first}
-            assert slot.troubles[first].startswith("offset 10: a record of 60")
+        copied = of_topic(topic, topic, 2, Target(max_message_bytes=20_000))
+        async with copying(source_cluster, target_cluster, copied, until={first: 21, second: 20}) as one:
+            await one.until(lambda: bool(one.slot.troubles) and one.position(second) == 20)
+            assert (one.position(first), one.position(second)) == (10, 20)
+            (trouble,) = one.slot.troubles
+            assert (trouble.partition, trouble.kind) == (str(first), "refused")
+            assert trouble.reason.startswith("offset 10: a record that takes 60")
+            assert f"raise max.message.bytes of {topic}" in trouble.reason
             await asyncio.to_thread(alter_topic, target_cluster.bootstrap_servers, topic, "max.message.bytes", "100000")
-            await asyncio.wait_for(copying, 60)
+            await asyncio.wait_for(one.task, 60)
 
     asyncio.run(run())
     assert read_all(target_cluster.bootstrap_servers, topic) == read_all(source_cluster.bootstrap_servers, topic)
