@@ -13,6 +13,7 @@
     │   ├── Unreachable         no broker answered in time                               (retriable)
     │   ├── AuthenticationFailed  the brokers refused the credentials or the certificate
     │   ├── PermissionDenied    an operation the principal may not do
+    │   ├── Fenced              somebody newer has our transactional id, or we held a transaction for too long
     │   └── RequestRefused      any other refusal, with Kafka's own code                 (see retriable)
     └── LocalClusterError       a cluster on this machine did not start, stop or answer
         └── JavaMissing         no Java, or one too old
@@ -88,6 +89,12 @@ class AuthenticationFailed(KafkaError):
 
 class PermissionDenied(KafkaError):
     """The principal may not do the operation."""
+
+
+class Fenced(KafkaError):
+    """Our epoch of the transactional id is over: a newer holder was let in, or the coordinator has aborted our
+    transaction because it outlived its timeout. Nothing more can be written under it.
+    """
 
 
 class RequestRefused(KafkaError):

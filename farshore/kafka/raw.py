@@ -14,10 +14,10 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import TracebackType
-from typing import Any, Self, TypeVar
+from typing import Self, TypeVar
 
 from farshore.config.security import Connection
-from farshore.errors import KafkaError, PermissionDenied, RequestRefused, Unreachable
+from farshore.errors import RequestRefused, Unreachable
 from farshore.kafka.raw_batches import Fetch, Produce
 from farshore.kafka.raw_brokers import Brokers, Purpose
 from farshore.kafka.raw_errors import (
@@ -25,8 +25,6 @@ from farshore.kafka.raw_errors import (
     NETWORK_EXCEPTION,
     UNKNOWN_TOPIC_OR_PARTITION,
     UNSUPPORTED_VERSION,
-    Category,
-    error_info,
 )
 from farshore.kafka.raw_model import (
     At,
@@ -41,15 +39,9 @@ from farshore.kafka.raw_model import (
     ProducePartition,
     ProducerIdentity,
 )
-from farshore.kafka.raw_requests import (
-    AnswerT,
-    FindTransactionCoordinator,
-    InitProducerId,
-    ListOffsets,
-    Metadata,
-    OffsetForLeaderEpoch,
-    Request,
-)
+from farshore.kafka.raw_requests import ListOffsets, Metadata, OffsetForLeaderEpoch, Request
+from farshore.kafka.raw_transaction_requests import AddPartitionsToTxn, EndTxn, InitProducerId
+from farshore.kafka.raw_transactions import Coordinators
 from farshore.model import TopicPartition
 
 __all__ = [
@@ -58,7 +50,6 @@ __all__ = [
     "ListedOffset", "Produced", "ProducePartition", "ProducerIdentity",
 ]  # fmt: skip
 
-_RETRY_PAUSE_SECONDS = 0.1
 _OfPartitionT = TypeVar("_OfPartitionT", ListedOffset, EpochEnd)
 
 
@@ -74,6 +65,7 @@ class RawCluster:
     def __init__(self, connection: Connection, *, alias: str, client_id: str, request_timeout: float = 30.0) -> None:
         self.alias = alias
         self._brokers = Brokers(connection, alias=alias, client_id=client_id, request_timeout=request_timeout)
+        self._coordinators = Coordinators(self._brokers, alias=alias)
 
     async def __aenter__(self) -> Self:
         return self
@@ -172,34 +164,50 @@ class RawCluster:
         return await self._ask_leaders(epochs, asked, unanswered)
 
     async def init_producer_id(
-        self, transactional_id: str | None = None, *, transaction_timeout: float = 60.0, timeout: float = 30.0
+        self,
+        transactional_id: str | None = None,
+        *,
+        current: ProducerIdentity | None = None,
+        transaction_timeout: float = 60.0,
+        timeout: float = 30.0,
     ) -> ProducerIdentity:
         """A producer id, new if there is no transactional id; else its own, with all earlier holders fenced.
 
-        What passes by itself (a coordinator that moves, a transaction being ended) is waited for, `timeout` seconds
-        at most. Raises PermissionDenied or RequestRefused.
-        """
-        give_up_at = asyncio.get_running_loop().time() + timeout
-        request = InitProducerId(transactional_id, transaction_timeout)
-        while True:
-            if transactional_id is None:
-                response = await self._brokers.ask_anybody(request)
-            else:
-                response = await self._ask_coordinator(transactional_id, request)
-            if response.error_code == 0:
-                return ProducerIdentity(response.producer_id, response.producer_epoch)
-            refused = self._refused("InitProducerId", response.error_code)
-            if not refused.retriable or asyncio.get_running_loop().time() >= give_up_at:
-                raise refused
-            await asyncio.sleep(_RETRY_PAUSE_SECONDS)
+        A transaction of an earlier holder is aborted. With `current` the next epoch goes to its newest holder and to
+        nobody else, who gets Fenced. So does he if his own transaction is open, or was aborted because of its timeout,
+        where brokers have not come to transaction.version 2.
 
-    async def _ask_coordinator(self, transactional_id: str, request: Request[AnswerT]) -> Any:
-        """The coordinator's answer, or that of whom we asked for it if there is none for now."""
-        found = await self._brokers.ask_anybody(FindTransactionCoordinator(transactional_id))
-        if found.error_code:
-            return found
-        self._brokers.add(found.coordinator_id, BrokerAddress(found.host, found.port))
-        return await self._brokers.ask(found.coordinator_id, Purpose.CONTROL, request)
+        What passes by itself (a coordinator that moves, a transaction being ended) is waited for, `timeout` seconds
+        at most. Raises Fenced, PermissionDenied or RequestRefused.
+        """
+        request = InitProducerId(transactional_id, transaction_timeout, current)
+        return await self._coordinators.ask(request, timeout=timeout)
+
+    async def add_to_transaction(
+        self,
+        transactional_id: str,
+        identity: ProducerIdentity,
+        partitions: Iterable[TopicPartition],
+        *,
+        timeout: float = 30.0,
+    ) -> dict[TopicPartition, int]:
+        """Let the partitions join the transaction, and the transaction begin, before anything is appended to them.
+
+        All join or none: if one may not, because of its topic, its code says so, and OPERATION_NOT_ATTEMPTED stands
+        beside the others. Waits and raises like `init_producer_id`; safe to repeat.
+        """
+        request = AddPartitionsToTxn(transactional_id, identity, tuple(dict.fromkeys(partitions)))
+        return await self._coordinators.ask(request, timeout=timeout)
+
+    async def end_transaction(
+        self, transactional_id: str, identity: ProducerIdentity, *, commit: bool, timeout: float = 30.0
+    ) -> None:
+        """Commit or abort. It is decided when this returns, and so it will be seen, a moment later.
+
+        Only a transaction that has begun can be ended: INVALID_TXN_STATE else. Waits and raises like
+        `init_producer_id`; safe to repeat, and to be repeated, after Unreachable or cancellation.
+        """
+        await self._coordinators.ask(EndTxn(transactional_id, identity, commit), timeout=timeout)
 
     async def _ask_leaders(
         self,
@@ -230,13 +238,6 @@ class RawCluster:
         for answers in await asyncio.gather(*(ask(leader, some) for leader, some in by_leader.items())):
             found |= {TopicPartition(answer.topic, answer.partition): answer for answer in answers}
         return found
-
-    def _refused(self, what: str, code: int) -> KafkaError:
-        info = error_info(code)
-        message = f"{self.alias}: {what}: {info}"
-        if info.category is Category.PERMISSION:
-            return PermissionDenied(message, cluster=self.alias)
-        return RequestRefused(message, cluster=self.alias, code=info.name, retriable=info.retriable)
 
 
 def _why_no_leader(metadata: ClusterMetadata, partition: TopicPartition) -> int:

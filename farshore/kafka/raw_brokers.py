@@ -36,7 +36,7 @@ class Brokers:
         self._login = Login(connection, client_id=client_id)
         self._known: dict[int, BrokerAddress] = {}
         self._links: dict[tuple[BrokerAddress, Purpose], Link] = {}
-        self._closed = False
+        self.closed = False
 
     async def ask(self, broker: int, purpose: Purpose, request: Request[AnswerT]) -> AnswerT:
         """The answer of the broker with this id."""
@@ -75,7 +75,7 @@ class Brokers:
 
     async def close(self) -> None:
         """Close all links for good; takes about a second at most."""
-        self._closed = True
+        self.closed = True
         links = list(self._links.values())
         self._links.clear()
         await asyncio.gather(*(link.close() for link in links))
@@ -88,7 +88,7 @@ class Brokers:
         return list(dict.fromkeys([*known[:_KNOWN_BROKERS_TRIED], *bootstrap]))
 
     def _link(self, address: BrokerAddress, purpose: Purpose) -> Link:
-        if self._closed:
+        if self.closed:
             raise Unreachable(f"{self._alias}: the client is closed", cluster=self._alias)
         key = (address, purpose)
         if key not in self._links:

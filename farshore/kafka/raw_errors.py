@@ -125,6 +125,7 @@ _TABLE = {
         49: ("INVALID_PRODUCER_ID_MAPPING", _GIVE_UP),
         50: ("INVALID_TRANSACTION_TIMEOUT", _GIVE_UP),
         51: ("CONCURRENT_TRANSACTIONS", _RETRY),  # the markers of the last transaction are not out yet
+        55: ("OPERATION_NOT_ATTEMPTED", _GIVE_UP),  # because of another partition of the same request
         105: ("TRANSACTIONAL_ID_NOT_FOUND", _GIVE_UP),
         120: ("TRANSACTION_ABORTABLE", _GIVE_UP),
     },
@@ -141,7 +142,7 @@ ERRORS: dict[int, ErrorInfo] = {
     for category, rows in _TABLE.items()
     for code, (name, advice) in rows.items()
 }
-"""Every code that metadata, fetch, produce, list offsets, coordinators and producer ids can answer with."""
+"""Every code that metadata, fetch, produce, list offsets, leader epochs and coordinators can answer with."""
 
 DIFFERENT_FROM_JAVA: dict[int, str] = {
     -1: "a mirror has nobody to hand the error to: idempotent appends can be repeated without harm, so repeat",
@@ -154,7 +155,11 @@ NONE = 0
 UNKNOWN_TOPIC_OR_PARTITION = 3
 LEADER_NOT_AVAILABLE = 5
 NETWORK_EXCEPTION = 13
+TOPIC_AUTHORIZATION_FAILED = 29
+CLUSTER_AUTHORIZATION_FAILED = 31
 UNSUPPORTED_VERSION = 35
+TRANSACTIONAL_ID_AUTHORIZATION_FAILED = 53
+OPERATION_NOT_ATTEMPTED = 55
 
 
 def error_info(code: int) -> ErrorInfo:

@@ -12,8 +12,6 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Generic, TypeVar
 
 from aiokafka.protocol import metadata, offset
-from aiokafka.protocol.coordination import FindCoordinatorRequest_v1
-from aiokafka.protocol.transaction import InitProducerIdRequest_v0
 
 from farshore.kafka.raw_model import (
     BrokerAddress,
@@ -155,35 +153,6 @@ class OffsetForLeaderEpoch(Request[list[EpochEnd]]):
 
     def silence_ms(self, response: Any) -> int:
         return int(response.throttle_time_ms)
-
-
-@dataclass(frozen=True)
-class InitProducerId(Request[Any]):
-    """Answers with aiokafka's response: `error_code`, `producer_id`, `producer_epoch`."""
-
-    transactional_id: str | None
-    transaction_timeout: float
-    structs = (InitProducerIdRequest_v0,)
-
-    def build(self, struct_class: type[Any]) -> Any:
-        return struct_class(self.transactional_id, round(self.transaction_timeout * 1000))
-
-    def read(self, response: Any) -> Any:
-        return response
-
-
-@dataclass(frozen=True)
-class FindTransactionCoordinator(Request[Any]):
-    """Answers with aiokafka's response: `error_code`, `coordinator_id`, `host`, `port`."""
-
-    transactional_id: str
-    structs = (FindCoordinatorRequest_v1,)
-
-    def build(self, struct_class: type[Any]) -> Any:
-        return struct_class(self.transactional_id, 1)
-
-    def read(self, response: Any) -> Any:
-        return response
 
 
 def by_topic(items: Iterable[tuple[str, _ItemT]]) -> list[tuple[str, list[_ItemT]]]:

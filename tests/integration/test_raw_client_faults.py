@@ -165,6 +165,25 @@ async def test_closing_ends_whoever_waits(proxied: Cluster, topic: str) -> None:
         await cluster.metadata([])
 
 
+@asynchronous
+async def test_a_commit_outlives_a_cut_connection(proxied: Cluster, topic: str) -> None:
+    create(proxied, topic)
+    partition = TopicPartition(topic, 0)
+    async with raw(proxied.bootstrap_servers) as cluster:
+        await leader(cluster, topic)
+        identity = await cluster.init_producer_id(topic)
+        assert await cluster.add_to_transaction(topic, identity, [partition]) == {partition: 0}
+        proxied.proxy.cut()
+        try:
+            commit = asyncio.create_task(cluster.end_transaction(topic, identity, commit=True))
+            await asyncio.sleep(0.5)
+            assert not commit.done()
+        finally:
+            proxied.proxy.heal()
+        await commit
+        assert await cluster.add_to_transaction(topic, identity, [partition]) == {partition: 0}
+
+
 @pytest.mark.slow
 @asynchronous
 async def test_a_leader_who_has_lost_records_ends_their_epoch_before_them(java: Java, topic: str) -> None:  # noqa: ARG001
