@@ -33,7 +33,7 @@ from farshore.kafka.cluster import Cluster
 from farshore.kafka.lock import FlowLock
 from farshore.kafka.raw import At, IsolationLevel
 from farshore.model import TopicPartition
-from farshore.naming import board_topic, ledger_topic
+from farshore.naming import board_topic
 from farshore.wire.batch import Codec
 
 _log = logging.getLogger(__name__)
@@ -365,25 +365,11 @@ class _FlowRunner:
                 rack=consumer.client_rack,
                 reset={"earliest": At.EARLIEST, "latest": At.LATEST}.get(consumer.auto_offset_reset),
             ),
-            books=books_of(settings, self._positions_partitions),
+            books=Books.of(settings, self._positions_partitions),
             board_topic=board_topic(settings.flow.source),
             offset_lag_max=source.offset_lag_max,
             once=self._once,
         )
-
-
-def books_of(settings: FlowSettings, positions_partitions: int) -> Books:
-    """Where a flow keeps its positions, syncs and runs."""
-    source = settings.source
-    assert source is not None
-    return Books(
-        connector=source.name,
-        positions_topic=settings.positions_topic,
-        positions_partitions=positions_partitions,
-        ledger_topic=ledger_topic(settings.flow.source),
-        syncs_topic=source.offset_syncs_topic if source.emit_offset_syncs_enabled else None,
-        syncs_on_source=source.offset_syncs_topic_location == "source",
-    )
 
 
 def _refuse_what_is_not_built(flows: Iterable[FlowSettings]) -> None:

@@ -8,6 +8,7 @@ from types import TracebackType
 from typing import Self
 
 from farshore.config.security import Connection
+from farshore.config.settings import FlowSettings
 from farshore.dataplane.assignment import Resume
 from farshore.dataplane.progress import Notes
 from farshore.errors import MalformedRecord
@@ -15,6 +16,7 @@ from farshore.kafka.facts import Record
 from farshore.kafka.reading import read_committed
 from farshore.kafka.small_records import SmallRecord, SmallRecords
 from farshore.model import Flow, Lineage, OffsetSync, Run, TopicPartition
+from farshore.naming import ledger_topic
 from farshore.wire.internal import encode_offset_sync
 from farshore.wire.positions import (
     LINEAGE_HEADER,
@@ -40,6 +42,20 @@ class Books:
     ledger_topic: str
     syncs_topic: str | None
     syncs_on_source: bool
+
+    @classmethod
+    def of(cls, flow: FlowSettings, positions_partitions: int) -> Books:
+        """As the settings of a flow that copies say; the positions topic has so many partitions."""
+        source = flow.source
+        assert source is not None
+        return cls(
+            connector=source.name,
+            positions_topic=flow.positions_topic,
+            positions_partitions=positions_partitions,
+            ledger_topic=ledger_topic(flow.flow.source),
+            syncs_topic=source.offset_syncs_topic if source.emit_offset_syncs_enabled else None,
+            syncs_on_source=source.offset_syncs_topic_location == "source",
+        )
 
 
 class Bookkeeper:
