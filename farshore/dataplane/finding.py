@@ -204,7 +204,10 @@ class Finding:
         return await self._target.init_producer_id()
 
     def _note(self, gap: Gap) -> None:
-        _log.warning("%s: offsets %d to %d are not copied: %s", gap.partition, gap.begin, gap.end - 1, gap.reason)
+        if gap.end > gap.begin:
+            _log.warning("%s: offsets %d to %d are not copied: %s", gap.partition, gap.begin, gap.end - 1, gap.reason)
+        else:
+            _log.warning("%s: at offset %d: %s", gap.partition, gap.begin, gap.reason)
         self._hand.gaps.append(replace(gap, at=time.time()))
 
 
