@@ -164,6 +164,8 @@ class TopicConfigsPass:
         if isinstance(error, PermissionDenied):
             advice = "allow ALTER_CONFIGS on the topic, or set sync.topic.configs.enabled=false"
             return [Problem(name, f"its settings cannot be kept in step: {error}: {advice}")]
+        if not _is_final(error):
+            return [Problem(name, f"its settings could not be changed just now: {error}")]
         source = self._flow.flow.source
         return [
             Problem(

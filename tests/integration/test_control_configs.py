@@ -18,6 +18,7 @@ from test_control_topics_permissions import allow, guarded
 from farshore.control import configs
 from farshore.control.configs import TopicConfigsPass
 from farshore.control.problems import Problem
+from farshore.errors import RequestRefused
 from farshore.kafka.changes import Outcomes, alter_topic_configs
 from farshore.kafka.cluster import Cluster
 from farshore.local import Cluster as LocalCluster
@@ -193,6 +194,16 @@ def test_a_refused_value_is_said_with_its_topic_and_setting_and_stops_no_other(s
         "retention.ms": "5000", "min.compaction.lag.ms": "2000"
     }  # fmt: skip
     assert work.run() == [problem]
+
+
+def test_what_passes_by_itself_is_blamed_on_no_setting(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    busy = RequestRefused("B: busy", cluster="B", code="REQUEST_TIMED_OUT", retriable=True)
+    scene.create(retention_ms="5000")
+    scene.sync()
+    work = config_pass(scene)
+    alter(scene, "retention.ms", "6000", on="source")
+    monkeypatch.setattr(configs, "alter_topic_configs", lambda _, values: dict.fromkeys(values, busy))
+    assert work.run() == [Problem(scene.remote(), "its settings could not be changed just now: B: busy")]
 
 
 def test_a_setting_the_target_does_not_know_is_said_once_and_left_out(
