@@ -1,4 +1,4 @@
-"""Changing a cluster: topics and partitions made through an administrative client.
+"""Changing a cluster: topics, partitions and settings of topics, through an administrative client.
 
 The counterpart of `farshore.kafka.cluster`, which only looks, and on the same terms: many things are asked for in one
 call, each has an answer of its own, every call has a time limit, and only what makes the whole call senseless is
@@ -12,6 +12,12 @@ from concurrent.futures import Future
 from typing import Any
 
 from confluent_kafka import KafkaException as ClientException
+from confluent_kafka.admin import (  # type: ignore[attr-defined]  # exported, but not for mypy
+    AlterConfigOpType,
+    ConfigEntry,
+    ConfigResource,
+    ResourceType,
+)
 from confluent_kafka.cimpl import NewPartitions as ClientNewPartitions
 from confluent_kafka.cimpl import NewTopic as ClientNewTopic
 
@@ -20,7 +26,7 @@ from farshore.kafka.cluster import Cluster
 from farshore.kafka.facts import NewTopic
 
 Outcomes = dict[str, KafkaError | None]
-"""What became of each topic: None, or why it did not come to be."""
+"""What became of each topic: None, or why what was asked for did not come to be."""
 
 _MOST_RECORDS_A_REQUEST = 5_000
 """Controllers refuse a request as a whole that takes more than 10,000 records of their metadata log."""
@@ -60,6 +66,32 @@ def create_partitions(cluster: Cluster, totals: Mapping[str, int]) -> Outcomes:
         return cluster._admin.create_partitions(wanted, **_time_limits(cluster))
 
     return _in_portions(cluster, totals, request, "create partitions")
+
+
+def alter_topic_configs(
+    cluster: Cluster, values: Mapping[str, Mapping[str, str | None]], *, validate_only: bool = False
+) -> Outcomes:
+    """Set these settings of topics; None lets the brokers' default hold again. All others stay as they are.
+
+    A topic gets all that is wanted for it, or nothing. `validate_only` changes nothing and tells what would become.
+    """
+
+    def request(names: list[str]) -> dict[str, Future[Any]]:
+        wanted = [
+            ConfigResource(ResourceType.TOPIC, name, incremental_configs=_entries(values[name])) for name in names
+        ]
+        futures = cluster._admin.incremental_alter_configs(
+            wanted, validate_only=validate_only, request_timeout=cluster.timeout
+        )
+        return {resource.name: future for resource, future in futures.items()}
+
+    sizes = {name: len(each) for name, each in values.items()}
+    return _in_portions(cluster, sizes, request, "alter the configuration of topics")
+
+
+def _entries(values: Mapping[str, str | None]) -> list[ConfigEntry]:
+    kinds = {True: AlterConfigOpType.DELETE, False: AlterConfigOpType.SET}
+    return [ConfigEntry(key, value, incremental_operation=kinds[value is None]) for key, value in values.items()]
 
 
 def _time_limits(cluster: Cluster) -> dict[str, float]:
