@@ -37,17 +37,6 @@ def alter_topic(servers: str, topic: str, key: str, value: str) -> None:
         future.result(timeout=20)
 
 
-def delete_topic(servers: str, topic: str, *, within: float = 20.0) -> None:
-    """It is gone when this returns, so that one of the same name can be made."""
-    admin = AdminClient({"bootstrap.servers": servers})
-    for future in admin.delete_topics([topic]).values():
-        future.result(timeout=20)
-    give_up_at = time.monotonic() + within
-    while topic in admin.list_topics(timeout=20).topics:
-        assert time.monotonic() < give_up_at, f"{topic} was not deleted within {within} s"
-        time.sleep(0.1)
-
-
 def delete_records(servers: str, topic: str, *, before: int) -> None:
     """As retention would: partition 0 begins at `before` from now on."""
     admin = AdminClient({"bootstrap.servers": servers})

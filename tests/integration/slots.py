@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+
+from confluent_kafka.admin import AdminClient
 
 from farshore.config.security import Connection
 from farshore.dataplane.assignment import Copied, Limits, Resume
@@ -95,3 +98,14 @@ def copy_all(
             return one.slot, one.progress
 
     return asyncio.run(run())
+
+
+def delete_topic(servers: str, topic: str, *, within: float = 20.0) -> None:
+    """It is gone when this returns, so that one of the same name can be made."""
+    admin = AdminClient({"bootstrap.servers": servers})
+    for future in admin.delete_topics([topic]).values():
+        future.result(timeout=20)
+    give_up_at = time.monotonic() + within
+    while topic in admin.list_topics(timeout=20).topics:
+        assert time.monotonic() < give_up_at, f"{topic} was not deleted within {within} s"
+        time.sleep(0.1)

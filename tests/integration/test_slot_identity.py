@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 
 import pytest
-from records import create_topic, delete_topic, produce, read_all
-from slots import Copying, copying, of_topic
+from records import create_topic, produce, read_all
+from slots import Copying, copying, delete_topic, of_topic
 
 from farshore.dataplane.assignment import Limits, Resume
 from farshore.kafka.raw import At
