@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import re
 import sys
 import threading
 import time
@@ -13,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from farshore.dataplane import board
-from farshore.dataplane.task import Order, Outcome, copy_slot
+from farshore.dataplane.task import SLOT_MARK, Order, Outcome, copy_slot
 from farshore.errors import ConfigError
 
 _log = logging.getLogger(__name__)
@@ -23,6 +24,7 @@ _LONGEST_PAUSE_SECONDS = 30.0
 
 _NEEDED = {
     "spark.python.worker.reuse": "true",
+    "spark.python.daemon.module": "farshore.dataplane.daemon",
     "spark.speculation": "false",
     "spark.task.maxFailures": "1",
     "spark.dynamicAllocation.enabled": "false",
@@ -31,13 +33,17 @@ _NEEDED = {
 """A second attempt of a slot beside the first, or executors that come and go, would copy twice. For the same reason it
 is not Spark that tries again what failed, but we, who know when that is safe."""
 
+_CHATTER = re.compile(
+    "Using incubator modules|default log4j profile|Setting default log level|To adjust logging level|NativeCodeLoader"
+)
+
 _WORKER_DIED = "Python worker exited unexpectedly"
 
 
 def open_session(master: str | None, slots: int, *, ui: bool = False, jvm_log: Path | None = None) -> Any:
     """The Spark session for all flows. On this machine with a thread for every slot: they mostly wait.
 
-    What Java and the Python workers print goes to `jvm_log`, if given, instead of this process' own streams.
+    What Java and the Python workers print goes to `jvm_log`; if there is none, to our log, but for Spark's chatter.
     """
     os.environ["PYSPARK_PYTHON"] = sys.executable
     if master is None:
@@ -53,8 +59,8 @@ def open_session(master: str | None, slots: int, *, ui: bool = False, jvm_log: P
         "spark.api.mode": "classic",
     }.items():
         conf.set(key, value)
-    if jvm_log is not None and SparkContext._active_spark_context is None:
-        SparkContext(conf=conf, gateway=_quiet_gateway(conf, jvm_log))
+    if SparkContext._active_spark_context is None:
+        SparkContext(conf=conf, gateway=_gateway(conf, jvm_log))
     session = SparkSession.builder.config(conf=conf).getOrCreate()
     session.sparkContext.setLogLevel("ERROR")
     for key in ("spark.speculation", "spark.dynamicAllocation.enabled"):
@@ -64,11 +70,30 @@ def open_session(master: str | None, slots: int, *, ui: bool = False, jvm_log: P
     return session
 
 
-def _quiet_gateway(conf: Any, jvm_log: Path) -> Any:
+def _gateway(conf: Any, jvm_log: Path | None) -> Any:
     from pyspark.java_gateway import launch_gateway
 
-    with jvm_log.open("ab") as log:
-        return launch_gateway(conf, popen_kwargs={"stdout": log, "stderr": log})  # type: ignore[no-untyped-call]
+    if jvm_log is not None:
+        with jvm_log.open("ab") as log:
+            return launch_gateway(conf, popen_kwargs={"stdout": log, "stderr": log})  # type: ignore[no-untyped-call]
+    reading, writing = os.pipe()
+    threading.Thread(target=_pass_on, args=(reading,), name="Spark's output", daemon=True).start()
+    try:
+        return launch_gateway(conf, popen_kwargs={"stdout": writing, "stderr": writing})  # type: ignore[no-untyped-call]
+    finally:
+        os.close(writing)
+
+
+def _pass_on(reading: int) -> None:
+    """Lines of slots under the level they were written with, other lines as warnings."""
+    with os.fdopen(reading, errors="replace") as lines:
+        for line in lines:
+            mark, _, rest = line.rstrip().partition(" ")
+            level, _, message = rest.partition(" ")
+            if mark == SLOT_MARK:
+                _log.log(logging.getLevelNamesMapping().get(level, logging.WARNING), "%s", message)
+            elif line.strip() and not _CHATTER.search(line):
+                _log.warning("Spark: %s", line.rstrip())
 
 
 class SlotJob:

@@ -28,6 +28,9 @@ from farshore.model import Flow, TopicPartition
 
 _log = logging.getLogger(__name__)
 
+SLOT_MARK = "farshore:"
+"""How the lines that slots write to their streams begin, for a driver that reads them."""
+
 FLUSH_EVERY_SECONDS = 1.0
 _LOOK_EVERY_SECONDS = 0.25
 _OPEN_RUNS_EVERY_SECONDS = 60.0
@@ -63,6 +66,8 @@ class Outcome:
 
 def copy_slot(order: Order) -> Outcome:
     """Copy until the lease says stop, or, with `once`, until what was there at the start is copied."""
+    logging.basicConfig(level=logging.INFO, format=f"{SLOT_MARK} %(levelname)s {order.flow}: %(message)s")
+    logging.getLogger("aiokafka").setLevel(logging.CRITICAL)
     progress = Progress(order.plan.generation, order.offset_lag_max)
     task = _Task(order, progress)
     error: str | None = None

@@ -165,10 +165,10 @@ def descendants_of(pid: int) -> list[int]:
 
 
 def is_daemon(pid: int) -> bool:
-    """Whether it is the first `pyspark.daemon`, not a worker: workers are forks of it and carry the same name."""
-    everyone = _processes()
+    """Whether it is the first `farshore.dataplane.daemon`, not a worker: workers are forks of it with the same name."""
+    everyone, name = _processes(), "farshore.dataplane.daemon"
     parent, command = everyone.get(pid, (0, ""))
-    return "pyspark.daemon" in command and "pyspark.daemon" not in everyone.get(parent, (0, ""))[1]
+    return name in command and name not in everyone.get(parent, (0, ""))[1]
 
 
 def exists(pid: int) -> bool:

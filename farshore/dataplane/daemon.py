@@ -1,0 +1,11 @@
+"""Spark's Python daemon, with all that slots need loaded before it forks them: loading it once instead of in every
+slot, a dozen of which may start together on two cores, is the difference between a minute and seconds."""
+
+from __future__ import annotations
+
+from pyspark.daemon import manager
+
+import farshore.dataplane.task  # noqa: F401
+
+if __name__ == "__main__":
+    manager()
