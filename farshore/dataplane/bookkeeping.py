@@ -100,16 +100,21 @@ class Bookkeeper:
 
     def write(self, notes: Notes) -> None:
         """Positions first: a sync may be missing, a position that is ahead of the records may not."""
+        records = self.records(notes)
+        if records:
+            self._to_target.write(records)
+        if self._books.syncs_topic is not None and notes.syncs:
+            self._to_syncs.write([self._sync(sync, run, self._books.syncs_topic) for sync, run in notes.syncs])
+
+    def records(self, notes: Notes) -> list[SmallRecord]:
+        """Positions and runs, as they are written to the target."""
         records = [self._position(partition, last, lineage) for partition, last, lineage in notes.positions]
         if self._books.syncs_topic is not None:
             records += [
                 SmallRecord(self._books.ledger_topic, 0, *encode_runs(partition, runs))
                 for partition, runs in notes.runs
             ]
-        if records:
-            self._to_target.write(records)
-        if self._books.syncs_topic is not None and notes.syncs:
-            self._to_syncs.write([self._sync(sync, run, self._books.syncs_topic) for sync, run in notes.syncs])
+        return records
 
     def tell(self, topic: str, key: bytes, value: bytes) -> None:
         self._to_target.write([SmallRecord(topic, 0, key, value)])
