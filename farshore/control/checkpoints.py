@@ -9,34 +9,26 @@ read at the start, and what is to be published is compared with it.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import islice
 from threading import Condition
 from typing import Protocol
 
 from farshore.config.settings import CheckpointSettings
 from farshore.control.problems import Problem
+from farshore.control.published import Offsets, OfGroups, Published, decoded
 from farshore.control.topic_configs import UNKNOWN_TOPIC, has_code
 from farshore.errors import KafkaError, MalformedRecord
 from farshore.kafka.cluster import Cluster
 from farshore.kafka.facts import Record
-from farshore.kafka.groups import Committed, committed_offsets, list_groups
+from farshore.kafka.groups import committed_offsets, list_groups
 from farshore.kafka.reading import read_committed
 from farshore.kafka.small_records import SmallRecord, SmallRecords
-from farshore.model import Checkpoint, Flow, TopicPartition
-from farshore.naming import ReplicationPolicy
-from farshore.wire.internal import decode_checkpoint, encode_checkpoint
+from farshore.model import Flow, TopicPartition
+from farshore.wire.internal import encode_checkpoint
 
 _RECORDS_A_WRITE = 10_000
 """Far below what the client library holds at a time."""
-
-OfGroups = Mapping[str, Mapping[TopicPartition, Checkpoint]]
-"""Checkpoints by group and by partition, named as on the target."""
-
-Offsets = Mapping[TopicPartition, Committed]
-"""What a group has committed, by partition, named as on the source."""
-
-Translate = Callable[[TopicPartition, int], int | None]
 
 
 class Translation(Protocol):
@@ -50,65 +42,6 @@ class Translation(Protocol):
 
         Nothing it has not read lies before that. None, or less than zero: not known.
         """
-
-
-class Published:
-    """The last checkpoint of each group and partition: what a new one is compared with. Does no I/O."""
-
-    def __init__(self, flow: Flow, policy: ReplicationPolicy) -> None:
-        self._flow = flow
-        self._policy = policy
-        self._last: dict[str, dict[TopicPartition, Checkpoint]] = {}
-        self._remote_topics: dict[str, str] = {}
-
-    def load(self, earlier: Iterable[Checkpoint]) -> None:
-        """`earlier` ones, the latest of a partition last; those that have been published here are later still."""
-        here, self._last = self._last, {}
-        self.add(earlier)
-        self.add(each for by_partition in here.values() for each in by_partition.values())
-
-    def add(self, checkpoints: Iterable[Checkpoint]) -> None:
-        for each in checkpoints:
-            self._last.setdefault(each.group, {})[each.partition] = each
-
-    def news(self, group: str, offsets: Offsets, translate: Translate) -> Iterator[Checkpoint]:
-        """What to publish for a group: the first of a partition, one further on downstream, or one of a group that
-        itself went back upstream."""
-        for at, committed in offsets.items():
-            downstream = translate(at, committed.offset)
-            if downstream is None or downstream < 0:
-                continue
-            new = Checkpoint(group, self.remote(at), committed.offset, downstream, committed.metadata)
-            last = self._last.get(group, {}).get(new.partition)
-            if (
-                last is None
-                or new.upstream_offset < last.upstream_offset
-                or new.downstream_offset > last.downstream_offset
-            ):
-                yield new
-
-    def current(self, group: str, offsets: Offsets) -> dict[TopicPartition, Checkpoint]:
-        """The last checkpoints on the partitions a group stands on; none that is ahead of the group, as when it went
-        back to where offsets cannot be translated."""
-        found = {}
-        for at, committed in offsets.items():
-            last = self._last.get(group, {}).get(self.remote(at))
-            if last is not None and last.upstream_offset <= committed.offset:
-                found[last.partition] = last
-        return found
-
-    def remote(self, at: TopicPartition) -> TopicPartition:
-        """Where a reader of `at` reads on. A topic that came from the target has its origin there, not a copy."""
-        topic = self._remote_topics.get(at.topic)
-        if topic is None:
-            from_target = self._policy.topic_source(at.topic) == self._flow.target
-            topic = (
-                self._policy.original_topic(at.topic)
-                if from_target
-                else self._policy.format_remote_topic(self._flow.source, at.topic)
-            )
-            self._remote_topics[at.topic] = topic
-        return TopicPartition(topic, at.partition)
 
 
 class Checkpoints:
@@ -128,6 +61,8 @@ class Checkpoints:
         target: Cluster,
         translation: Translation,
         writer: SmallRecords,
+        *,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.every = settings.emit_checkpoints_interval.total_seconds()
         refresh_every = settings.refresh_groups_interval.total_seconds()
@@ -138,6 +73,7 @@ class Checkpoints:
         self._target = target
         self._translation = translation
         self._writer = writer
+        self._clock = clock
         self._groups: frozenset[str] = frozenset()
         self._published = Published(Flow(settings.source.alias, settings.target.alias), settings.policy)
         self._loaded = False
@@ -147,7 +83,7 @@ class Checkpoints:
 
     def run(self) -> Sequence[Problem]:
         problems = [*self._load(), *self._translation.refresh()]
-        refreshing = time.monotonic() >= self._refresh_at
+        refreshing = self._clock() >= self._refresh_at
         if refreshing:
             problems += self._look_for_groups()
         listed_at_ms = round(time.time() * 1000)
@@ -156,7 +92,7 @@ class Checkpoints:
         if refreshing:
             # Those with nothing that is copied need not be asked again until then.
             self._groups -= {group for group, each in offsets.items() if not each}
-            self._refresh_at = time.monotonic() + self._refresh_every
+            self._refresh_at = self._clock() + self._refresh_every
         problems += self._publish(offsets, listed_at_ms)
         self._current = {group: self._published.current(group, each) for group, each in offsets.items()}
         with self._passed:
@@ -256,14 +192,3 @@ class Checkpoints:
             self._writer.write(records)
             self._published.add(written)
         return problems
-
-
-def decoded(records: Iterable[Record]) -> tuple[list[Checkpoint], str | None]:
-    """The checkpoints among the records of their topic; and where one is none, and why, if there is such a record."""
-    checkpoints, malformed = [], None
-    for record in records:
-        try:
-            checkpoints.append(decode_checkpoint(record.key, record.value))
-        except MalformedRecord as error:
-            malformed = f"offset {record.offset}: {error}"
-    return checkpoints, malformed

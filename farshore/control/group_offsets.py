@@ -25,8 +25,8 @@ from itertools import islice
 from typing import NamedTuple, Protocol
 
 from farshore.config.settings import CheckpointSettings
-from farshore.control.checkpoints import OfGroups
 from farshore.control.problems import Problem
+from farshore.control.published import OfGroups
 from farshore.errors import KafkaError
 from farshore.kafka.cluster import Cluster
 from farshore.kafka.groups import Committed, committed_offsets, list_groups, refused_as_live, with_states, write_offsets

@@ -10,8 +10,8 @@ from test_control_groups import commit, consumer, member, read_and_leave
 from test_control_topics import Scene, scene
 
 from farshore.control import group_offsets
-from farshore.control.checkpoints import OfGroups
 from farshore.control.group_offsets import GroupOffsets, Skip
+from farshore.control.published import OfGroups
 from farshore.errors import Unreachable
 from farshore.kafka.groups import Committed, Group, GroupKind, Groups, committed_offsets, write_offsets
 from farshore.model import Checkpoint, TopicPartition

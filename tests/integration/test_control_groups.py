@@ -65,13 +65,16 @@ def member(servers: str, group: str, topic: str, protocol: str) -> Iterator[None
         thread.join(30)
 
 
-def commit(servers: str, group: str, offsets: Mapping[TopicPartition, int], metadata: str = "") -> None:
-    """As a simple consumer does, which assigns partitions to itself and belongs to no group."""
+def commit(servers: str, group: str, offsets: Mapping[TopicPartition, int], metadata: str | None = None) -> None:
+    """As a simple consumer does, which assigns partitions to itself and belongs to no group.
+
+    The client library adds a zero to metadata, and takes None alone for none.
+    """
     alone = consumer(servers, group)
-    alone.commit(
-        offsets=[ClientPartition(at.topic, at.partition, each, metadata) for at, each in offsets.items()],
-        asynchronous=False,
-    )
+    wanted = [ClientPartition(at.topic, at.partition, each) for at, each in offsets.items()]
+    if metadata is not None:
+        wanted = [ClientPartition(each.topic, each.partition, each.offset, metadata) for each in wanted]
+    alone.commit(offsets=wanted, asynchronous=False)
     alone.close()
 
 
@@ -114,7 +117,7 @@ def test_groups_of_every_kind_are_listed_and_read(scene: Scene) -> None:
     names = [f"{topic}-{each}" for each in ("simple", "left-classic", "left-consumer", "never")]
     assert [committed_offsets(cluster, names)[each] for each in names] == [
         {at: Committed(7, "noted\0")}, {at: Committed(1)}, {at: Committed(1)}, {}
-    ], "the client library of this test commits metadata with a zero at the end, and we keep what is there"  # fmt: skip
+    ]  # fmt: skip
 
 
 def test_states_that_brokers_do_not_list_are_asked_for(scene: Scene) -> None:

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from farshore.control.checkpoints import Published, decoded
+from farshore.control.published import Published, decoded
 from farshore.kafka.facts import Record
 from farshore.kafka.groups import Committed
 from farshore.model import Checkpoint, Flow, TopicPartition
