@@ -8,15 +8,23 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from itertools import islice
+from pathlib import Path
 
 import pytest
 from confluent_kafka import Consumer
 from confluent_kafka import TopicPartition as ClientPartition
-from confluent_kafka.admin import AdminClient
+from confluent_kafka.admin import (  # type: ignore[attr-defined]
+    AclBinding,
+    AclOperation,
+    AclPermissionType,
+    AdminClient,
+    ResourcePatternType,
+    ResourceType,
+)
 from records import create_topic, produce
 from test_control_topics import Scene, scene
 
-from farshore.errors import KafkaError
+from farshore.errors import KafkaError, PermissionDenied
 from farshore.kafka.cluster import Cluster
 from farshore.kafka.groups import (
     Committed,
@@ -30,6 +38,7 @@ from farshore.kafka.groups import (
 )
 from farshore.kafka.raw_group_requests import FetchOffsets, FindGroupCoordinators
 from farshore.local import Cluster as LocalCluster
+from farshore.local import Security
 from farshore.model import TopicPartition
 
 __all__ = ["scene"]
@@ -216,3 +225,30 @@ def test_groups_are_read_and_written_while_their_coordinators_move(scene: Scene)
             assert set(map(len, write_offsets(cluster, wanted).values())) == {0}  # type: ignore[arg-type]
         restarting.join(60)
         assert rounds > 3
+
+
+@pytest.mark.slow
+def test_a_group_that_may_not_be_seen_hides_no_other(scene: Scene, tmp_path: Path) -> None:
+    with LocalCluster("guarded", security=Security.SASL_SSL, users={"poor": "wave-breaker"}, authorizer=True) as local:
+        servers, topic = local.direct_bootstrap_servers, scene.topic
+        create_topic(servers, topic, 2)
+        offsets = {TopicPartition(topic, number): 7 for number in range(2)}
+        for group in ("seen", "hidden"):
+            commit(servers, group, offsets)
+        for kind, name in ((ResourceType.GROUP, "seen"), (ResourceType.TOPIC, topic)):
+            binding = AclBinding(
+                kind, name, ResourcePatternType.LITERAL, "User:poor", "*", AclOperation.READ, AclPermissionType.ALLOW
+            )
+            admin = AdminClient({"bootstrap.servers": servers})
+            admin.create_acls([binding])[binding].result(20)
+        poor = Scene(topic, scene.source_servers, servers, tmp_path, target_properties=local.client_properties("poor"))
+        cluster = target_of(poor)
+        assert list_groups(cluster).found.keys() == {"seen"}
+        found = committed_offsets(cluster, ["seen", "hidden"])
+        assert found["seen"] == {at: Committed(each) for at, each in offsets.items()}
+        assert isinstance(found["hidden"], PermissionDenied)
+        said = "not allowed (GROUP_AUTHORIZATION_FAILED)"
+        assert str(found["hidden"]) == f"B: read the offsets of a group: {said}"
+        written = write_offsets(cluster, {group: {TopicPartition(topic, 0): Committed(8)} for group in found})
+        assert written["seen"] == {}
+        assert str(written["hidden"]) == f"B: write the offsets of a group: {said}"
