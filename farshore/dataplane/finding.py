@@ -9,7 +9,7 @@ import time
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 
-from farshore.dataplane.assignment import Gap, Resume
+from farshore.dataplane.assignment import SKIPPED_BY_HAND, Gap, Resume
 from farshore.dataplane.in_hand import Entry, InHand
 from farshore.dataplane.placing import Begin, RemoteLog, SourceLog, Stop, place
 from farshore.dataplane.trouble import Kind, Trouble
@@ -77,7 +77,7 @@ class Finding:
         if to <= at:
             _log.warning("%s: not skipped to offset %d: copying is at %d already", entry.partition, to, at)
             return
-        self._note(Gap(entry.partition, at, to, "skipped by hand"))
+        self._note(Gap(entry.partition, at, to, SKIPPED_BY_HAND))
         entry.resume, entry.placed = Resume(to, noted=False), False
         entry.trouble.end()
 
