@@ -68,7 +68,7 @@ class Entry:
 
     @property
     def lag(self) -> int:
-        return max(0, self.log_end - self.copy.position) if self.placed and self.log_end is not None else 0
+        return max(0, self.log_end - self.position) if self.log_end is not None else 0
 
 
 class InHand:

@@ -271,14 +271,18 @@ class PartitionCopy:
 
         Raises WireError, with nothing changed, if that batch is corrupt.
         """
-        items = self._gather(merge_below)
+        try:
+            return self._packed_or_put_back(self._gather(merge_below), merge_below)
+        except WireError:
+            # If one of those behind the first is corrupt, what is good goes out before it.
+            return self._packed_or_put_back(self._gather(0), merge_below)
+
+    def _packed_or_put_back(self, items: list[_Item], merge_below: int) -> list[Sent]:
         try:
             return self._packed(items, merge_below)
         except WireError:
             self._waiting.extendleft(reversed(items))
-            if len(items) == 1:
-                raise
-        return self._packed(self._gather(0), merge_below)  # one of those behind is corrupt: what is good goes first
+            raise
 
     def _gather(self, merge_below: int) -> list[_Item]:
         first = self._waiting.popleft()

@@ -35,6 +35,7 @@ class Picture:
     reported_at: dict[int, float] = field(default_factory=dict)
     gaps: dict[TopicPartition, board.Gaps] = field(default_factory=dict)
     end: board.End | None = None
+    upkeep: board.Upkeep | None = None
 
     def hear(self, topic: str, record: Record) -> None:
         """Malformed entries are logged and left out."""
@@ -52,6 +53,8 @@ class Picture:
             case board.Report():
                 self.reports[entry.slot] = entry
                 self.reported_at[entry.slot] = record.timestamp_ms / 1000
+            case board.Upkeep():
+                self.upkeep = entry
             case board.Gaps():
                 self.gaps[entry.partition] = entry
             case board.End():
@@ -68,6 +71,7 @@ class Picture:
         if self.lease is None:
             self.lease, self.lease_at = earlier.lease, earlier.lease_at
         self.end = self.end or earlier.end
+        self.upkeep = self.upkeep or earlier.upkeep
 
 
 def read_picture(target: Connection, *, cluster: str, board_topic: str) -> Picture:
