@@ -7,7 +7,7 @@
     "upkeep"          {"passes": [{"name": "checkpoints", …}], …}     the driver, every few seconds
     "gaps orders-3"   {"offsets": 120, "newest": […]}                  the driver: what was never copied
     "skip orders-3"   {"to": 4711}                                     `farshore skip`, for the slot that has it
-    "end"             {"generation": 3}                                `farshore handback`, for the driver
+    "end"             {"generation": 3}                                `farshore handback`, for drivers
 
 A slot writes only under a lease of its own generation and attempt. It pauses when it has heard none for eight seconds,
 and ends when it sees a newer one, or one that says stop. So a partition never has two holders: whoever is next waits
@@ -144,7 +144,7 @@ class Skip:
 
 @dataclass(frozen=True, slots=True)
 class End:
-    """Somebody wants the generation to end, and no other to follow it in this process."""
+    """Somebody wants the generation to end, and nobody who hears it to follow it."""
 
     generation: int
 

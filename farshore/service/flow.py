@@ -147,11 +147,17 @@ class FlowRunner:
         return ensured
 
     def _wait_for(self, lock: FlowLock) -> bool:
-        """Whether the lock is held; False if we are to stop first."""
+        """Whether the lock is held; False if we are to stop first, or if the flow is handed back: a standby would take
+        up what was given to MirrorMaker 2."""
+        assert self._watch is not None
         told = None
         patient_until = time.monotonic() + RETRY_SECONDS
         while not self.stopping.is_set():
-            if lock.wait(0.5):
+            held = lock.wait(0.5)
+            if self._watch.picture.end is not None:  # said since we listen
+                self._hand_back()
+                return False
+            if held:
                 return True
             reason = str(lock.refusal) if lock.refusal else "another Farshore holds the flow, or the group is forming"
             self._state = f"standby: {reason}"
@@ -205,16 +211,16 @@ class FlowRunner:
                     self.failure = self._copying.failure
                     return
             self._state = "copying" if self._copying and self._copying.slots else "nothing to copy"
-            if self._is_to_hand_back(picture):
-                _log.info("%s: somebody has asked for it to be handed back", settings.flow)
-                self._handed_back = True
+            if picture.end is not None and picture.end.generation > self._number:
+                self._hand_back()
                 return
             if self._upkeep is not None:
                 self._upkeep.report(self._number + 1)
             self.stopping.wait(_LOOK_EVERY_SECONDS)
 
-    def _is_to_hand_back(self, picture: Picture) -> bool:
-        return picture.end is not None and picture.end.generation > self._number
+    def _hand_back(self) -> None:
+        _log.info("%s: somebody has asked for it to be handed back", self._settings.flow)
+        self._handed_back = True
 
     def _regained(self, lock: FlowLock) -> bool:
         """Whether the lock is held again and nobody else had the flow meanwhile, so that the slots, which pause without
