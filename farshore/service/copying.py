@@ -133,7 +133,9 @@ class Copying:
         self._plan(synced)
 
     def stop(self) -> None:
+        """May be called more than once."""
         if self._started:
+            self._started = False
             self._generation.stop()
         self._shares = []
 

@@ -131,6 +131,7 @@ class FlowRunner:
             self._state = "stopping"
             if self._upkeep is not None:
                 self._upkeep.stop()
+                self._upkeep = None
             if self._copying is not None:
                 self._copying.stop()
             lock.release()
@@ -210,13 +211,18 @@ class FlowRunner:
                 if self._copying.done:
                     self.failure = self._copying.failure
                     return
-            self._state = "copying" if self._copying and self._copying.slots else "nothing to copy"
+            self._state = self._at_work()
             if picture.end is not None and picture.end.generation > self._number:
                 self._hand_back()
                 return
             if self._upkeep is not None:
                 self._upkeep.report(self._number + 1)
             self.stopping.wait(_LOOK_EVERY_SECONDS)
+
+    def _at_work(self) -> str:
+        if self._copying is None:
+            return "upkeep only"
+        return "copying" if self._copying.slots else "nothing to copy"
 
     def _hand_back(self) -> None:
         _log.info("%s: somebody has asked for it to be handed back", self._settings.flow)
