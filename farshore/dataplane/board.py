@@ -31,6 +31,7 @@ from farshore.wire.batch import Codec
 
 LEASE_EVERY_SECONDS = 1.0
 LEASE_LASTS_SECONDS = 8.0
+UPKEEP_EVERY_SECONDS = 5.0
 GAPS_KEPT = 20
 """Of each partition, the newest; what is older is only counted."""
 
@@ -111,13 +112,17 @@ class PassReport:
 
 @dataclass(frozen=True, slots=True)
 class Upkeep:
-    """How the control loop stands. `skipped` counts group offsets that were not written, by reason."""
+    """How the control loop stands. `skipped` counts group offsets that were not written, by reason.
+
+    `over`: it has ended in order. Where nothing is copied there is no lease, and this alone tells who has the flow.
+    """
 
     generation: int
     passes: tuple[PassReport, ...] = ()
     heartbeat_age: float | None = None
     groups: int = 0
     skipped: tuple[tuple[str, int], ...] = ()
+    over: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -177,7 +177,8 @@ class FlowRunner:
             last = self._read_board()
         assert self._watch is not None
         self._watch.picture.begin_with(last)
-        self._number = last.lease.generation if last.lease else 0
+        # Who copies nothing gives no lease, and may have been asked to end all the same: that was another's generation.
+        self._number = max(last.lease.generation if last.lease else 0, last.end.generation if last.end else 0)
 
     def _read_board(self) -> Picture:
         flow = self._settings.flow

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 
 from farshore.config.settings import FlowSettings
 from farshore.control.acls import AclsPass
@@ -22,8 +23,6 @@ from farshore.naming import board_topic
 
 _log = logging.getLogger(__name__)
 
-_REPORT_EVERY_SECONDS = 5.0
-
 
 class Upkeep:
     """Of a flow that is held, to be made anew each time. `report` is to be called often."""
@@ -36,6 +35,7 @@ class Upkeep:
         self._checkpoints: Checkpoints | None = None
         self._group_offsets: GroupOffsets | None = None
         self._next_report = 0.0
+        self._last: board.Upkeep | None = None
         self._writer = self._new_writer()
         self._writers = [self._writer]
         self._loop = ControlLoop(settings.flow, list(self._passes()))
@@ -45,6 +45,8 @@ class Upkeep:
 
     def stop(self) -> None:
         self._loop.stop()
+        if self._last is not None:
+            self._tell(replace(self._last, over=True))
         for writer in self._writers:
             writer.close()
 
@@ -56,8 +58,12 @@ class Upkeep:
         """Put on the board how the passes stand, every few seconds."""
         if time.monotonic() < self._next_report:
             return
-        self._next_report = time.monotonic() + _REPORT_EVERY_SECONDS
-        key, value = board.encode(self._on_board(generation))
+        self._next_report = time.monotonic() + board.UPKEEP_EVERY_SECONDS
+        self._last = self._on_board(generation)
+        self._tell(self._last)
+
+    def _tell(self, report: board.Upkeep) -> None:
+        key, value = board.encode(report)
         try:
             self._writer.write([SmallRecord(board_topic(self._settings.flow.source), 0, key, value)], within=5.0)
         except KafkaError as error:

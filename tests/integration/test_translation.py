@@ -1,23 +1,30 @@
-"""Translation with real topics: maps that follow them, and the same answers as the classes of Kafka 4.3.1."""
+"""Translation with real topics: maps that follow them, and what `farshore translate` makes of them."""
 
 from __future__ import annotations
 
+import json
 import random
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import pytest
-from records import create_topic
+from confluent_kafka import Producer
+from records import create_topic, produce
+from test_control_groups import commit
 from test_control_topics import IDENTITY, Scene, scene
 from test_java_parity import ask
+from typer.testing import CliRunner
 
+from farshore.cli import app
 from farshore.config import FlowSettings
 from farshore.control.offset_maps import OffsetMaps
+from farshore.errors import BadArgument
 from farshore.kafka.small_records import SmallRecord, SmallRecords
-from farshore.model import OffsetSync, Run, TopicPartition
+from farshore.model import Checkpoint, OffsetSync, Run, TopicPartition
 from farshore.naming import ledger_topic
 from farshore.translate import Basis, OffsetMap, SyncStore, Translation
-from farshore.wire.internal import encode_offset_sync
+from farshore.wire.internal import encode_checkpoint, encode_offset_sync
 from farshore.wire.runs import RUN_HEADER, encode_run_header, encode_runs
 
 __all__ = ["scene"]
@@ -191,3 +198,113 @@ def answer_of(store: SyncStore, upstream_offset: int) -> str:
     if found is None:
         return "-" if store.newest is None else "-1"
     return str(found)
+
+
+class Group:
+    """A group on the source of a flow, and what `farshore translate` says of it."""
+
+    def __init__(self, scene: Scene, copier: Copier) -> None:
+        self.scene, self.copier = scene, copier
+        self.name = f"{scene.topic}-group"
+        self.checkpoints = f"{scene.alias}.checkpoints.internal"
+
+    def stands_at(self, offset: int) -> None:
+        commit(self.scene.source_servers, self.name, {self.copier.partition: offset})
+
+    def checkpoint(self, upstream: int, downstream: int) -> None:
+        create_if_missing(self.scene.target_servers, self.checkpoints)
+        remote = TopicPartition(self.scene.remote(), 0)
+        self.copier.write_raw(self.checkpoints, encode_checkpoint(Checkpoint(self.name, remote, upstream, downstream)))
+
+    def translated(self, *arguments: str, code: int = 0) -> str:
+        file = str(self.scene.directory / "mm2.properties")
+        between = ("--from", self.scene.alias, "--to", "B", "--group", self.name)
+        done = CliRunner().invoke(app, ["translate", file, *between, *arguments], catch_exceptions=False)
+        assert done.exit_code == code, done.output
+        return done.stdout
+
+    def as_data(self, *, code: int = 0) -> dict[str, Any]:
+        found: dict[str, Any] = json.loads(self.translated("--json", code=code))
+        return found
+
+    def only_partition(self, *, code: int = 0) -> dict[str, Any]:
+        (partition,) = self.as_data(code=code)["partitions"]
+        assert isinstance(partition, dict)
+        return partition
+
+
+@pytest.fixture
+def group(scene: Scene) -> Group:
+    """Of a topic with 30 records, on both clusters, whose copies lie 5 offsets further on."""
+    create_topic(scene.source_servers, scene.topic)
+    create_topic(scene.target_servers, scene.remote())
+    produce(scene.source_servers, scene.topic, ({"value": b"%d" % n} for n in range(30)))
+    produce(scene.target_servers, scene.remote(), ({"value": b"%d" % n} for n in range(35)))
+    return Group(scene, Copier(scene))
+
+
+def test_a_group_is_translated_by_its_offsets_and_the_runs(group: Group) -> None:
+    group.copier.note(Run(0, 29, 5, 30))
+    group.stands_at(20)
+    group.checkpoint(10, 11)
+    partition = group.only_partition()
+    written = partition["checkpoint"].pop("written")
+    assert partition == {
+        "topic": group.scene.topic, "partition": 0, "remote_topic": group.scene.remote(),
+        "upstream_offset": 20, "downstream_offset": 25, "exact": True, "basis": "run", "lag": 10, "log_start": 0,
+        "checkpoint": {"upstream_offset": 10, "downstream_offset": 11},
+    }  # fmt: skip
+    assert group.as_data()["offsets_of"] == "group"
+    said = group.translated()
+    assert "read just now" in said
+    assert written[:4] in said
+    assert re_words(said, f"{group.scene.topic}-0 → {group.scene.remote()}-0 20 10 25 yes 11 of")
+
+
+def re_words(text: str, words: str) -> bool:
+    return words in " ".join(text.split())
+
+
+def test_inside_a_batch_with_holes_the_source_is_looked_at(group: Group) -> None:
+    """Two transactions, each of two records and a marker, were merged into one batch."""
+    producer = Producer({"bootstrap.servers": group.scene.source_servers, "transactional.id": group.name})
+    producer.init_transactions(30)
+    for _ in range(2):
+        producer.begin_transaction()
+        for _ in range(2):
+            producer.produce(group.scene.topic, b"x")
+        producer.commit_transaction(30)
+    group.copier.note(Run(0, 29, 0, 30), Run(30, 34, 30, 4))
+    group.stands_at(33)
+    partition = group.only_partition()
+    assert (partition["downstream_offset"], partition["exact"], partition["basis"]) == (32, True, "batch")
+
+
+def test_without_runs_a_checkpoint_says_where_and_without_any_the_beginning_is_named(group: Group) -> None:
+    group.copier.sync(25, 30)
+    group.stands_at(20)
+    assert group.only_partition(code=1)["basis"] == "too old"
+    assert "nothing is lost from 0 on" in group.translated(code=1)
+    group.checkpoint(18, 20)
+    partition = group.only_partition()
+    assert (partition["downstream_offset"], partition["exact"], partition["basis"]) == (20, False, "checkpoint")
+
+
+def test_when_the_source_is_lost_the_checkpoint_and_the_ledger_say_it(group: Group) -> None:
+    group.copier.note(Run(0, 29, 5, 30))
+    group.checkpoint(20, 11)
+    file = group.scene.directory / "mm2.properties"
+    file.write_text(file.read_text().replace(group.scene.source_servers, "127.0.0.1:1"))
+    found = group.as_data()
+    (partition,) = found["partitions"]
+    assert found["offsets_of"] == "checkpoints"
+    assert (partition["upstream_offset"], partition["downstream_offset"], partition["exact"]) == (20, 25, True)
+    assert partition["lag"] is None
+    assert any("its offsets cannot be read" in problem["reason"] for problem in found["problems"])
+
+
+def test_a_group_or_a_flow_that_nobody_knows_is_told(group: Group) -> None:
+    with pytest.raises(BadArgument, match=f"{group.name} has no offsets on {group.scene.alias}"):
+        group.translated()
+    with pytest.raises(BadArgument, match=f"no flow {group.scene.alias}->C here; there are: {group.scene.alias}->B"):
+        group.translated("--to", "C")
