@@ -80,7 +80,8 @@ class Report:
     """What a slot tells about itself. `plan` is the version of the plan that it follows.
 
     `lag` counts offsets that are on the source and not yet copied, `lag_seconds` is the age of the oldest of them.
-    `batches` are those copied as they are, merged, and encoded anew.
+    `batches` are those copied as they are, merged, and encoded anew. `busiest` are the partitions that carry most, with
+    the bytes a second that each does.
     """
 
     slot: int
@@ -94,6 +95,7 @@ class Report:
     lag_seconds: float = 0.0
     batches: tuple[int, int, int] = (0, 0, 0)
     held_bytes: int = 0
+    busiest: tuple[tuple[TopicPartition, int], ...] = ()
     troubles: tuple[TroubleReport, ...] = ()
     gaps: tuple[Gap, ...] = ()
 
@@ -240,7 +242,8 @@ def _read_report(fields: dict[str, Any]) -> Report:
     troubles = tuple(TroubleReport(**each) for each in fields.pop("troubles"))
     gaps = tuple(_gap(each) for each in fields.pop("gaps"))
     as_is, merged, anew = fields.pop("batches")
-    return Report(**fields, batches=(as_is, merged, anew), troubles=troubles, gaps=gaps)
+    busiest = tuple((_partition(partition), int(rate)) for partition, rate in fields.pop("busiest", ()))
+    return Report(**fields, batches=(as_is, merged, anew), busiest=busiest, troubles=troubles, gaps=gaps)
 
 
 def _read_upkeep(fields: dict[str, Any]) -> Upkeep:

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import heapq
+import time
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from farshore.dataplane import board
@@ -18,6 +21,30 @@ FLUSH_EVERY_SECONDS = 1.0
 _LOOK_EVERY_SECONDS = 0.25
 _OPEN_RUNS_EVERY_SECONDS = 60.0
 _SHOWN = 100
+_BUSIEST = 20
+_SMOOTHED_SECONDS = 10.0
+
+
+class Rates:
+    """Bytes a second of partitions, smoothed over some ten seconds."""
+
+    def __init__(self) -> None:
+        self._at = time.monotonic()
+        self._counted: dict[TopicPartition, int] = {}
+        self._rates: dict[TopicPartition, float] = {}
+
+    def busiest(self, counted: Mapping[TopicPartition, int]) -> tuple[tuple[TopicPartition, int], ...]:
+        """Those with most, as far as they have any; `counted` are all bytes so far."""
+        now = time.monotonic()
+        seconds = max(now - self._at, 1e-3)
+        part = min(1.0, seconds / _SMOOTHED_SECONDS)
+        for partition, count in counted.items():
+            rate = max(0, count - self._counted.get(partition, count)) / seconds
+            self._rates[partition] = (1 - part) * self._rates.get(partition, 0.0) + part * rate
+        self._rates = {partition: rate for partition, rate in self._rates.items() if partition in counted and rate >= 1}
+        self._at, self._counted = now, dict(counted)
+        most = heapq.nlargest(_BUSIEST, self._rates.items(), key=lambda item: item[1])
+        return tuple((partition, round(rate)) for partition, rate in most)
 
 
 @dataclass(slots=True)
@@ -31,6 +58,7 @@ class Reporting:
     followed: int = 0
     earlier: int = 0
     set_aside: dict[TopicPartition, board.TroubleReport] = field(default_factory=dict)
+    rates: Rates = field(default_factory=Rates)
 
     def of(self, slot: Slot, progress: Progress, state: str) -> board.Report:
         return board.Report(
@@ -45,6 +73,7 @@ class Reporting:
             round(slot.lag_seconds, 3),
             slot.batches,
             slot.held_bytes,
+            self.rates.busiest(slot.bytes_of_partitions),
             (*self.set_aside.values(), *slot.troubles)[:_SHOWN],
             tuple(slot.gaps[-_SHOWN:]),
         )

@@ -50,6 +50,7 @@ class Entry:
     remote_lost_from: int | None = None
     remote_next: int = 0
     log_end: int | None = None
+    bytes: int = 0
     told_unfit: Unfit | None = None
     open_transaction: OpenTransaction | None = None
 

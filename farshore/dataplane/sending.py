@@ -145,6 +145,7 @@ class Sending:
             entry.remote_next = base_offset + sent.record_count
         done = entry.copy.acknowledged(sent, base_offset)
         hand.bytes += len(sent.data)
+        entry.bytes += len(sent.data)
         hand.batches[sent.path] += 1
         if entry.remote_lost_from is not None:
             return  # all of it will be copied again

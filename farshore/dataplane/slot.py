@@ -187,6 +187,10 @@ class Slot:
         return self._hand.bytes
 
     @property
+    def bytes_of_partitions(self) -> dict[TopicPartition, int]:
+        return {partition: entry.bytes for partition, entry in self._hand.entries.items() if entry.bytes}
+
+    @property
     def held_bytes(self) -> int:
         return self._hand.held_bytes
 

@@ -15,6 +15,7 @@ from farshore.dataplane.assignment import Copied, Limits
 from farshore.dataplane.bookkeeping import Books
 from farshore.dataplane.cargo import Target
 from farshore.dataplane.generation import Generation
+from farshore.dataplane.load import HotPartitions
 from farshore.dataplane.picture import Picture
 from farshore.dataplane.plan import Share, plan_slots
 from farshore.dataplane.task import ExactlyOnce, Order
@@ -30,6 +31,7 @@ from farshore.wire.batch import Codec
 _log = logging.getLogger(__name__)
 
 _SOONEST_SECONDS = 5.0
+_LOAD_EVERY_SECONDS = 1.0
 _GONE = (Kind.SOURCE_GONE.value, Kind.REMOTE_GONE.value)
 
 
@@ -67,6 +69,9 @@ class Copying:
         self._shares: list[Share] = []
         self._known: frozenset[str] = frozenset()
         self._refused: dict[str, str] = {}
+        self._synced = TopicSync()
+        self._hot = HotPartitions()
+        self._next_load = 0.0
         self._looked = float("-inf")
         self._next_look = time.monotonic()
         self._started = False
@@ -114,6 +119,8 @@ class Copying:
     def look(self) -> None:
         """For topics, if it is time; sooner where a slot misses one: a deleted remote topic is made again, a deleted
         source topic given up. Raises KafkaError before the first time that it succeeds."""
+        if self._started and not self._once:
+            self._note_load()
         now = time.monotonic()
         if now < self._next_look and not (self._is_topic_gone() and now >= self._looked + _SOONEST_SECONDS):
             return
@@ -130,7 +137,22 @@ class Copying:
         self._looked, self._next_look = now, now + interval if refreshing else float("inf")
         self._known = frozenset(partition.topic for partition in synced.partitions)
         self._tell(synced)
-        self._plan(synced)
+        self._synced = synced
+        self._plan()
+
+    def _note_load(self) -> None:
+        """A partition that fills a slot alone gets one; looked at about once a second."""
+        now = time.monotonic()
+        if now < self._next_load:
+            return
+        self._next_load = now + _LOAD_EVERY_SECONDS
+        before = self._hot.alone
+        rates = {partition: float(rate) for report in self.reports for partition, rate in report.busiest}
+        self._hot.note(rates, len(self._shares), now)
+        if self._hot.alone != before:
+            names = ", ".join(map(str, self._hot.alone)) or "none any more"
+            _log.info("%s: partitions with so much load that each has a slot of its own: %s", self._flow, names)
+            self._plan()
 
     def stop(self) -> None:
         """May be called more than once."""
@@ -153,9 +175,10 @@ class Copying:
             _log.warning("%s: %s is no more on the source; its remote topic stays", self._flow, topic)
         self._refused = refused
 
-    def _plan(self, synced: TopicSync) -> None:
+    def _plan(self) -> None:
         """Tell the slots what there is to copy now; they notice what concerns them."""
-        self._shares = plan_slots(synced.partitions.keys(), self._slots_at_most, self._shares)
+        synced = self._synced
+        self._shares = plan_slots(synced.partitions.keys(), self._slots_at_most, self._shares, self._hot.alone)
         if self._shares and not self._started:
             self._generation.start()
             self._started = True

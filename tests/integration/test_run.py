@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+from confluent_kafka import Producer
 from records import create_topic, produce
 from test_run_support import Load, Mirror, wait_until
 
@@ -57,3 +59,30 @@ def test_a_faulty_configuration_ends_the_program_before_anything_is_started(
     assert "tasks.max" in program.said
     assert "Spark" not in program.said
     assert "Traceback" not in program.said
+
+
+@pytest.mark.slow
+def test_a_hot_partition_gets_a_slot_of_its_own_and_nothing_is_lost_when_the_others_move(
+    source_cluster: Cluster, target_cluster: Cluster, topic: str, tmp_path: Path
+) -> None:
+    create_topic(source_cluster.bootstrap_servers, topic, 6)
+    mirror = Mirror(tmp_path, source_cluster, target_cluster, topic)
+    producer = Producer(
+        {"bootstrap.servers": source_cluster.bootstrap_servers, "enable.idempotence": True, "linger.ms": 20}
+    )
+    with mirror.running() as program:
+        wait_until(lambda: "has 6 partitions now" in program.said, "the remote topic")
+        number = 0
+
+        def hot_for_a_while() -> bool:
+            nonlocal number
+            for _ in range(200):
+                producer.produce(topic, b"%d " % number * 1500, partition=0 if number % 20 else number // 20 % 6)
+                number += 1
+            producer.flush(30)
+            return "has a slot of its own: " + f"{topic}-0" in program.said
+
+        wait_until(hot_for_a_while, "the hot partition is alone", within=200)
+        wait_until(lambda: len(mirror.copied(topic)) >= number, "all copied")
+        assert program.stop() == 0, program.said
+    assert mirror.copied(topic) == mirror.written(topic)

@@ -62,6 +62,7 @@ def test_entries_of_the_board_are_read_as_they_were_written() -> None:
             0.5,
             (1, 2, 3),
             9,
+            ((TopicPartition("a", 0), 5000),),
             (board.TroubleReport("a-0", "refused", "why", 12.5),),
             (Gap(TopicPartition("a", 1), 3, 9, "gone", 2.5),),
         ),
