@@ -32,12 +32,16 @@ def run(
         Path | None, typer.Option(help="Directory with Kubernetes secrets, as SECRET/KEY.", metavar="DIR")
     ] = None,
     master: Annotated[str | None, typer.Option(help="Spark master; this machine if not given.", metavar="URL")] = None,
+    conf: Annotated[
+        list[str] | None, typer.Option(help="A property of Spark; may be repeated.", metavar="KEY=VALUE")
+    ] = None,
     once: Annotated[bool, typer.Option("--once", help="Copy what is there now, then end.")] = False,
 ) -> None:
     """Mirror until SIGINT or SIGTERM, then stop in order. A second signal stops at once."""
     console = Console()
     log_to(console if console.is_terminal else Console(stderr=True))
-    service = Service(load(config, only_targets=clusters or (), secrets_dir=secrets), master=master, once=once)
+    settings = load(config, only_targets=clusters or (), secrets_dir=secrets)
+    service = Service(settings, master=master, spark=_properties(conf or []), once=once)
     stopping = threading.Event()
 
     def on_signal(_number: int, _frame: FrameType | None) -> None:
@@ -55,6 +59,13 @@ def run(
         print(f"{status.flow}: {status.records} records, {status.lag} left")
     if service.failures:
         raise typer.Exit(1)
+
+
+def _properties(given: list[str]) -> dict[str, str]:
+    bad = [each for each in given if "=" not in each]
+    if bad:
+        raise typer.BadParameter(f"--conf takes KEY=VALUE, not {bad[0]!r}")
+    return dict(each.split("=", 1) for each in given)
 
 
 def _show_until(console: Console, service: Service, stopping: threading.Event) -> None:

@@ -8,9 +8,10 @@ import re
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from farshore.dataplane import board
@@ -29,9 +30,12 @@ _NEEDED = {
     "spark.task.maxFailures": "1",
     "spark.dynamicAllocation.enabled": "false",
     "spark.scheduler.mode": "FAIR",
+    "spark.api.mode": "classic",
 }
 """A second attempt of a slot beside the first, or executors that come and go, would copy twice. For the same reason it
 is not Spark that tries again what failed, but we, who know when that is safe."""
+
+_UNLESS_TOLD = {"spark.ui.enabled": "false", "spark.ui.showConsoleProgress": "false"}
 
 _CHATTER = re.compile(
     "Using incubator modules|default log4j profile|Setting default log level|To adjust logging level|NativeCodeLoader"
@@ -42,34 +46,40 @@ _CHATTER = re.compile(
 _WORKER_DIED = "Python worker exited unexpectedly"
 
 
-def open_session(master: str | None, slots: int, *, ui: bool = False, jvm_log: Path | None = None) -> Any:
+def open_session(
+    master: str | None, slots: int, *, conf: Mapping[str, str] = MappingProxyType({}), jvm_log: Path | None = None
+) -> Any:
     """The Spark session for all flows. On this machine with a thread for every slot: they mostly wait.
 
-    What Java and the Python workers print goes to `jvm_log`; if there is none, to our log, but for Spark's chatter.
+    `conf` are properties of Spark that whoever runs the cluster wants. Raises ConfigError if they would copy records
+    twice. Executors use the same Python as this process, by its path, unless `spark.pyspark.python` names another. What
+    Java and the Python workers print goes to `jvm_log`; if there is none, to our log, but for Spark's chatter.
     """
-    os.environ["PYSPARK_PYTHON"] = sys.executable
+    _refuse(conf)
+    os.environ["PYSPARK_PYTHON"] = conf.get("spark.pyspark.python", sys.executable)
     if master is None:
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     from pyspark import SparkConf, SparkContext
     from pyspark.sql import SparkSession
 
-    conf = SparkConf().setAppName("farshore").setMaster(master or f"local[{slots + 2}]")
-    for key, value in {
-        **_NEEDED,
-        "spark.ui.enabled": str(ui).lower(),
-        "spark.ui.showConsoleProgress": "false",
-        "spark.api.mode": "classic",
-    }.items():
-        conf.set(key, value)
+    wanted = SparkConf().setAppName("farshore").setMaster(master or f"local[{slots + 2}]")
+    for key, value in {**_UNLESS_TOLD, **conf, **_NEEDED}.items():
+        wanted.set(key, value)
     if SparkContext._active_spark_context is None:
-        SparkContext(conf=conf, gateway=_gateway(conf, jvm_log))
-    session = SparkSession.builder.config(conf=conf).getOrCreate()
+        SparkContext(conf=wanted, gateway=_gateway(wanted, jvm_log))
+    session = SparkSession.builder.config(conf=wanted).getOrCreate()
     session.sparkContext.setLogLevel("ERROR")
-    for key in ("spark.speculation", "spark.dynamicAllocation.enabled"):
-        if session.conf.get(key, "false") == "true":
-            session.stop()
-            raise ConfigError([f"{key} is on in this Spark, which would copy records twice: switch it off"])
     return session
+
+
+def _refuse(conf: Mapping[str, str]) -> None:
+    problems = [
+        f"{key}={conf[key]} would copy records twice or not at all: Farshore needs {value}"
+        for key, value in _NEEDED.items()
+        if conf.get(key, value) != value
+    ]
+    if problems:
+        raise ConfigError(problems)
 
 
 def _gateway(conf: Any, jvm_log: Path | None) -> Any:

@@ -11,6 +11,8 @@ One flow's failure is that flow's.
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any
 
 from farshore.config.settings import FlowSettings, Settings
@@ -29,10 +31,18 @@ _STOP_WITHIN_SECONDS = 90.0
 class Service:
     """All flows of a configuration. `start`, look at `status` and `done`, `stop`.
 
-    With `once` what is there is copied, and flows end; nothing else is looked after then.
+    `spark` are properties of Spark. With `once` what is there is copied, and flows end; nothing else is looked after.
     """
 
-    def __init__(self, settings: Settings, *, master: str | None = None, once: bool = False) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        *,
+        master: str | None = None,
+        spark: Mapping[str, str] = MappingProxyType({}),
+        once: bool = False,
+    ) -> None:
+        self._spark = spark
         self._settings = settings
         self._flows = [flow for flow in settings.flows if _has_work(flow, once=once)]
         self._master = master
@@ -46,7 +56,7 @@ class Service:
         copying = [flow for flow in self._flows if flow.copies]
         slots = {flow.flow: _slots_at_most(flow, self._master, len(copying)) for flow in copying}
         if slots:
-            self._session = open_session(self._master, sum(slots.values()))
+            self._session = open_session(self._master, sum(slots.values()), conf=self._spark)
         self._runners = [
             FlowRunner(flow, self._session, slots.get(flow.flow, 0), once=self._once) for flow in self._flows
         ]
