@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 import threading
 from pathlib import Path
 from types import FrameType
@@ -57,6 +58,8 @@ def run(
     service.stop()
     for status in service.status:
         print(f"{status.flow}: {status.records} records, {status.lag} left")
+    for failure in service.failures:
+        print(failure, file=sys.stderr)
     if service.failures:
         raise typer.Exit(1)
 

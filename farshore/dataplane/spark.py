@@ -72,6 +72,14 @@ def open_session(
     return session
 
 
+def has_ended(session: Any) -> bool:
+    """Whether Spark itself has ended the application: its master gave it up, or Java died."""
+    try:
+        return bool(session.sparkContext._jsc.sc().isStopped())
+    except Exception:  # whatever py4j says when nobody answers
+        return True
+
+
 def _refuse(conf: Mapping[str, str]) -> None:
     problems = [
         f"{key}={conf[key]} would copy records twice or not at all: Farshore needs {value}"

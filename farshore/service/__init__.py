@@ -17,7 +17,7 @@ from typing import Any
 
 from farshore.config.settings import FlowSettings, Settings
 from farshore.control.cycles import true_cycles
-from farshore.dataplane.spark import open_session
+from farshore.dataplane.spark import has_ended, open_session
 from farshore.errors import ConfigError, KafkaError
 from farshore.kafka.cluster import Cluster
 from farshore.service.flow import FlowRunner, FlowStatus
@@ -48,6 +48,7 @@ class Service:
         self._master = master
         self._once = once
         self._session: Any = None
+        self._spark_ended = False
         self._runners: list[FlowRunner] = []
 
     def start(self) -> None:
@@ -65,12 +66,14 @@ class Service:
 
     @property
     def done(self) -> bool:
-        """Every flow has ended by itself."""
-        return all(not runner.thread.is_alive() for runner in self._runners)
+        """Every flow has ended by itself, or Spark has."""
+        return all(not runner.thread.is_alive() for runner in self._runners) or self._spark_has_ended
 
     @property
     def failures(self) -> list[str]:
         """Why flows have ended by themselves without having done what they should."""
+        if self._spark_ended:
+            return ["Spark has ended the application, see its own log for the reason; start Farshore again"]
         return [runner.failure for runner in self._runners if runner.failure is not None]
 
     @property
@@ -85,6 +88,11 @@ class Service:
             runner.thread.join(_STOP_WITHIN_SECONDS)
         if self._session is not None:
             self._session.stop()
+
+    @property
+    def _spark_has_ended(self) -> bool:
+        self._spark_ended = self._spark_ended or (self._session is not None and has_ended(self._session))
+        return self._spark_ended
 
     def _refuse_cycles(self) -> None:
         """Records that come back to where they were written would be copied for ever."""

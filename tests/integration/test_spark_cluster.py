@@ -46,7 +46,18 @@ class SparkCluster:
         return worker
 
     def _start(self, name: str, main: str, *arguments: str) -> BoundProcess:
-        command: list[str | Path] = [find_java().executable, "-Xmx256m", "-cp", f"{JARS}/*", main, "--host", "127.0.0.1", *arguments]
+        command: list[str | Path] = [
+            "env",
+            f"SPARK_HOME={JARS.parent}",
+            find_java().executable,
+            "-Xmx256m",
+            "-cp",
+            f"{JARS}/*",
+            main,
+            "--host",
+            "127.0.0.1",
+            *arguments,
+        ]
         with (self._home / f"{name}.log").open("w") as log:
             process = BoundProcess(command, stdout=log, stderr=subprocess.STDOUT)
         self._stack.callback(process.kill)
