@@ -13,14 +13,32 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from confluent_kafka import Producer
+from confluent_kafka import Consumer, KafkaException, Producer
+from confluent_kafka import TopicPartition as Partition
 from records import Record, read_all
 
+from farshore.config.security import Connection
+from farshore.dataplane.picture import Picture, read_picture
 from farshore.local import Cluster
 from farshore.local.processes import BoundProcess
+from farshore.model import TopicPartition
+from farshore.naming import board_topic
 
 WAIT_SECONDS = 150.0
 STOP_SECONDS = 60.0
+
+
+def count_records(servers: str, topic: str) -> int:
+    """How many records the topic has, as its offsets tell; none, while there is no such topic or it has no leader."""
+    consumer = Consumer({"bootstrap.servers": servers, "group.id": "reader", "log_level": 0})
+    try:
+        found = consumer.list_topics(topic, timeout=20).topics[topic]
+        ends = [consumer.get_watermark_offsets(Partition(topic, number), timeout=10) for number in found.partitions]
+        return sum(high - low for low, high in ends)
+    except KafkaException:
+        return 0
+    finally:
+        consumer.close()
 
 
 def wait_until(true: Callable[[], bool], what: str, within: float = WAIT_SECONDS) -> None:
@@ -74,10 +92,23 @@ class Mirror:
 
     def has_copied(self, topic: str, at_least: int) -> bool:
         """Whether so many records are there; also false while there is no remote topic."""
-        try:
-            return len(self.copied(topic)) >= at_least
-        except KeyError:
-            return False
+        return count_records(self.target.bootstrap_servers, self.remote(topic)) >= at_least
+
+    def board(self) -> Picture:
+        """What the flow's board says now."""
+        target = Connection((self.target.direct_bootstrap_servers,))
+        return read_picture(target, cluster="B", board_topic=board_topic(self.alias))
+
+    def held(self) -> set[TopicPartition]:
+        """The partitions that slots copy, by the plans of which they have reported that they follow them."""
+        board = self.board()
+        assert board.lease is not None
+        followed = [
+            board.plans[report.slot]
+            for report in board.reports.values()
+            if report.generation == board.lease.generation and report.plan == board.plans[report.slot].version
+        ]
+        return {copied.partition for plan in followed for copied in plan.copied}
 
     @contextmanager
     def running(self, *arguments: str, log: str = "farshore.log") -> Iterator[Farshore]:
