@@ -15,6 +15,8 @@
     │   ├── PermissionDenied    an operation the principal may not do
     │   ├── Fenced              somebody newer has our transactional id, or we held a transaction for too long
     │   └── RequestRefused      any other refusal, with Kafka's own code                 (see retriable)
+    ├── CommandRefused          a command cannot be carried out as things stand
+    │   └── BadArgument         it was asked about something that is not there
     └── LocalClusterError       a cluster on this machine did not start, stop or answer
         └── JavaMissing         no Java, or one too old
 
@@ -104,6 +106,14 @@ class RequestRefused(KafkaError):
         super().__init__(message, cluster=cluster)
         self.code = code
         self.retriable = retriable
+
+
+class CommandRefused(FarshoreError):
+    """A command cannot be carried out as things stand; nothing was changed."""
+
+
+class BadArgument(CommandRefused):
+    """A command was given something that makes no sense here: no such flow, topic or partition."""
 
 
 class LocalClusterError(FarshoreError):

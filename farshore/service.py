@@ -10,7 +10,7 @@ import logging
 import os
 import threading
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -26,9 +26,10 @@ from farshore.dataplane.generation import Generation
 from farshore.dataplane.picture import BoardWatch, Picture, read_picture
 from farshore.dataplane.plan import Share, plan_slots
 from farshore.dataplane.spark import open_session
-from farshore.dataplane.task import Order
+from farshore.dataplane.task import ExactlyOnce, Order
+from farshore.dataplane.transaction import fence, transactional_id
 from farshore.dataplane.trouble import Kind
-from farshore.errors import ConfigError, FarshoreError, KafkaError, RequestRefused
+from farshore.errors import FarshoreError, KafkaError, RequestRefused
 from farshore.kafka.cluster import Cluster
 from farshore.kafka.lock import FlowLock
 from farshore.kafka.raw import At, IsolationLevel
@@ -68,7 +69,10 @@ class Service:
 
     def start(self) -> None:
         """Raises ConfigError for what was asked for and cannot be had; nothing has been started then."""
-        _refuse_what_is_not_built(self._copying)
+        _log.warning(
+            "this version copies records, positions and offset syncs; heartbeats, checkpoints, group offsets, ACLs and "
+            "changes of topic configs are not kept in step yet"
+        )
         slots = [_slots_at_most(flow, self._master, len(self._copying)) for flow in self._copying]
         self._session = open_session(self._master, sum(slots))
         self._runners = [
@@ -119,6 +123,7 @@ class _FlowRunner:
         self._watch: BoardWatch | None = None
         self._refused: dict[str, str] = {}
         self._positions_partitions = 0
+        self._exactly_once = _exactly_once(settings)
         self._handed_back = False
         self.lost = threading.Event()
         self.failure: str | None = None
@@ -229,6 +234,15 @@ class _FlowRunner:
         assert self._watch is not None
         self._watch.picture.begin_with(last)
         self._number = last.lease.generation if last.lease else 0
+        if self._exactly_once is not None:
+            self._fence(max([self._slots_at_most, self._source_settings.tasks_max, *(n + 1 for n in last.plans)]))
+
+    def _fence(self, slots: int) -> None:
+        """Nobody before us, be it MirrorMaker 2, can add to or commit what he has begun."""
+        assert self._exactly_once is not None
+        group, connector = self._exactly_once.group, self._source_settings.name
+        ids = [transactional_id(group, connector, slot) for slot in range(slots)]
+        fence(self._settings.worker.producer.connection, cluster=self._settings.flow.target, ids=ids)
 
     def _picture(self) -> Picture:
         flow = self._settings.flow
@@ -368,24 +382,20 @@ class _FlowRunner:
             books=Books.of(settings, self._positions_partitions),
             board_topic=board_topic(settings.flow.source),
             offset_lag_max=source.offset_lag_max,
+            exactly_once=self._exactly_once,
             once=self._once,
         )
 
 
-def _refuse_what_is_not_built(flows: Iterable[FlowSettings]) -> None:
-    """Less than what the file promises would be worse than nothing, where it is about losing or doubling records."""
-    problems = [
-        f"{flow.flow}: exactly.once.source.support is enabled, but this version copies at least once: disable it, or "
-        "stay with MirrorMaker 2 for now"
-        for flow in flows
-        if flow.worker.exactly_once_source_support.lower() == "enabled"
-    ]
-    if problems:
-        raise ConfigError(problems)
-    _log.warning(
-        "this version copies records, positions and offset syncs; heartbeats, checkpoints, group offsets, ACLs and "
-        "changes of topic configs are not kept in step yet"
-    )
+def _exactly_once(flow: FlowSettings) -> ExactlyOnce | None:
+    """`preparing` is for workers of Connect that are yet to be enabled, one after the other: like them, we wait."""
+    assert flow.source is not None
+    if flow.worker.exactly_once_source_support.lower() != "enabled":
+        return None
+    interval = flow.source.transaction_boundary_interval
+    if interval is None:
+        return ExactlyOnce(flow.worker.group_id)
+    return ExactlyOnce(flow.worker.group_id, interval.total_seconds())
 
 
 def _slots_at_most(flow: FlowSettings, master: str | None, flows: int) -> int:

@@ -8,8 +8,8 @@ import sys
 import typer
 
 from farshore import __version__
-from farshore.cli import check, demo, local, run
-from farshore.errors import FarshoreError
+from farshore.cli import check, demo, handback, local, reset, run, skip, status
+from farshore.errors import BadArgument, FarshoreError
 
 app = typer.Typer(
     name="farshore",
@@ -22,6 +22,10 @@ app = typer.Typer(
 )
 app.command(name="check")(check.check)
 app.command(name="run")(run.run)
+app.command(name="status")(status.status)
+app.command(name="skip")(skip.skip)
+app.command(name="reset")(reset.reset)
+app.command(name="handback")(handback.handback)
 app.command(name="demo")(demo.demo)
 app.add_typer(local.app, name="local")
 
@@ -40,12 +44,13 @@ def _root(
 
 
 def main() -> None:
-    """The program. What went wrong on purpose is one message on stderr and exit code 1, never a stack trace."""
+    """The program. What went wrong on purpose is one message on stderr and exit code 1, never a stack trace; 2, if it
+    was about the arguments."""
     try:
         app(args=_one_value_an_option(sys.argv[1:]))
     except FarshoreError as error:
         print(f"farshore: {error}", file=sys.stderr)
-        sys.exit(1)
+        sys.exit(2 if isinstance(error, BadArgument) else 1)
     except KeyboardInterrupt:
         sys.exit(130)
     except BrokenPipeError:

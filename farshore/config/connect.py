@@ -14,6 +14,7 @@ from farshore.config.dedicated import LEGAL_ALIAS, worker_defaults
 from farshore.config.documents import Document
 from farshore.config.entries import (
     Connector,
+    Deployment,
     Entries,
     Entry,
     Findings,
@@ -127,7 +128,12 @@ def read_connect(connectors: Sequence[ConnectorConfig], worker: Entries | None, 
             "mode; to take over connectors that have run before, name their connect-distributed.properties too",
         )
     return [
-        FlowConfig(flow, worker if worker is not None else _assumed_worker(flow, kinds), kinds)
+        FlowConfig(
+            flow,
+            worker if worker is not None else _assumed_worker(flow, kinds),
+            kinds,
+            deployment=Deployment.CONNECT,
+        )
         for flow, kinds in flows.items()
     ]
 

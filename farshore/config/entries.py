@@ -61,6 +61,14 @@ class Connector(StrEnum):
         return f"org.apache.kafka.connect.mirror.{self.value}"
 
 
+class Deployment(StrEnum):
+    """How MirrorMaker 2 is run with such files."""
+
+    DEDICATED = "dedicated"
+    CONNECT = "Connect"
+    STRIMZI = "Strimzi"
+
+
 @dataclass(frozen=True, slots=True)
 class FlowConfig:
     """One flow as Connect would be told of it: a worker attached to the target, and connectors.
@@ -72,6 +80,7 @@ class FlowConfig:
     worker: Entries
     connectors: Mapping[Connector, Entries]
     paused: frozenset[Connector] = frozenset()
+    deployment: Deployment = Deployment.DEDICATED
 
 
 class Severity(StrEnum):

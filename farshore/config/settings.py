@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any, Generic, TypeVar
 
-from farshore.config.entries import Connector, Finding, Origin
+from farshore.config.entries import DEFAULT_ORIGIN, Connector, Deployment, Finding, Origin
 from farshore.config.security import Connection
 from farshore.model import Flow
 from farshore.naming import ReplicationPolicy
@@ -192,6 +192,7 @@ class FlowSettings:
     source: SourceSettings | None
     checkpoint: CheckpointSettings | None
     heartbeat: HeartbeatSettings | None
+    deployment: Deployment = Deployment.DEDICATED
 
     @property
     def connectors(self) -> Iterator[ConnectorSettings]:
@@ -201,6 +202,13 @@ class FlowSettings:
     def positions_topic(self) -> str:
         """Where the positions of the copying stand: the connector's own topic if it has one, else the worker's."""
         return (self.source and self.source.offsets_storage_topic) or self.worker.offset_storage_topic
+
+    @property
+    def files(self) -> tuple[str, ...]:
+        """The files that say how it is run, those of its connectors before that of its worker."""
+        scopes = (*(connector.effective for connector in self.connectors), self.worker.effective)
+        named = (item.origin.file for effective in scopes for item in effective)
+        return tuple(dict.fromkeys(file for file in named if file != DEFAULT_ORIGIN.file))
 
     def side(self, alias: str) -> Side:
         """The cluster `alias` as the first of the connectors reaches it."""

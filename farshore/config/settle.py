@@ -76,6 +76,7 @@ class Settler:
             source,
             settled.get(Connector.CHECKPOINT) if _makes_checkpoints(connectors, self._findings) else None,
             settled.get(Connector.HEARTBEAT),
+            config.deployment,
         )
 
     def _connector(self, kind: Connector, entries: Entries, *, paused: bool) -> Any:

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from farshore.config import strimzi_fields as fields
-from farshore.config.entries import Findings, FlowConfig, Origin
+from farshore.config.entries import Deployment, Findings, FlowConfig, Origin
 from farshore.config.providers import Providers
 from farshore.config.strimzi_clusters import Clusters
 from farshore.config.strimzi_connectors import connector_entries, is_paused, mirrored_by
@@ -130,4 +130,4 @@ def _flow(mirror: Section, clusters: Clusters, secrets: Secrets) -> FlowConfig |
     worker = with_plain_providers(clusters.worker, connectors.values())
     others = Providers(worker, mirror.findings)
     resolved = {each: secrets.resolve(entries, kubernetes, others) for each, entries in connectors.items()}
-    return FlowConfig(flow, secrets.resolve(worker, kubernetes, others), resolved, paused)
+    return FlowConfig(flow, secrets.resolve(worker, kubernetes, others), resolved, paused, Deployment.STRIMZI)

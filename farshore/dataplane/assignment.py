@@ -8,6 +8,9 @@ from farshore.dataplane.cargo import Target
 from farshore.kafka.raw import At, IsolationLevel
 from farshore.model import Lineage, TopicPartition
 
+SKIPPED_BY_HAND = "skipped by hand"
+"""The reason of a gap that somebody asked for."""
+
 
 @dataclass(frozen=True, slots=True)
 class Limits:

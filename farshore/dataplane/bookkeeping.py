@@ -81,35 +81,25 @@ class Bookkeeper:
 
     def positions(self) -> dict[TopicPartition, Resume]:
         """Where every partition of the flow stands, as its position says."""
-        found: dict[TopicPartition, Resume] = {}
-        for record in read_committed(
-            self._connection,
-            cluster=self._flow.target,
-            topic=self._books.positions_topic,
-            partitions=self._books.positions_partitions,
-            request_timeout=_REQUEST_TIMEOUT,
-        ):
-            with contextlib.suppress(MalformedRecord):  # not ours; the pre-flight tells of it
-                position = decode_position(record.key, record.value)
-                if position and position.connector == self._books.connector and position.cluster == self._flow.source:
-                    if position.offset is None:
-                        found.pop(position.partition, None)
-                    else:
-                        found[position.partition] = Resume(position.offset + 1, _lineage(record))
-        return found
+        return read_positions(self._books, self._flow, self._connection)
 
     def write(self, notes: Notes) -> None:
         """Positions first: a sync may be missing, a position that is ahead of the records may not."""
+        records = self.records(notes)
+        if records:
+            self._to_target.write(records)
+        if self._books.syncs_topic is not None and notes.syncs:
+            self._to_syncs.write([self._sync(sync, run, self._books.syncs_topic) for sync, run in notes.syncs])
+
+    def records(self, notes: Notes) -> list[SmallRecord]:
+        """Positions and runs, as they are written to the target."""
         records = [self._position(partition, last, lineage) for partition, last, lineage in notes.positions]
         if self._books.syncs_topic is not None:
             records += [
                 SmallRecord(self._books.ledger_topic, 0, *encode_runs(partition, runs))
                 for partition, runs in notes.runs
             ]
-        if records:
-            self._to_target.write(records)
-        if self._books.syncs_topic is not None and notes.syncs:
-            self._to_syncs.write([self._sync(sync, run, self._books.syncs_topic) for sync, run in notes.syncs])
+        return records
 
     def tell(self, topic: str, key: bytes, value: bytes) -> None:
         self._to_target.write([SmallRecord(topic, 0, key, value)])
@@ -124,7 +114,32 @@ class Bookkeeper:
         return SmallRecord(topic, 0, *encode_offset_sync(sync), ((RUN_HEADER, encode_run_header(run)),))
 
 
-def _lineage(record: Record) -> Lineage | None:
+def read_positions(books: Books, flow: Flow, target: Connection) -> dict[TopicPartition, Resume]:
+    """Where every partition of the flow stands, as its position says. Raises KafkaError."""
+    found: dict[TopicPartition, Resume] = {}
+    for record in read_position_records(books, flow, target):
+        with contextlib.suppress(MalformedRecord):  # not ours; the pre-flight tells of it
+            position = decode_position(record.key, record.value)
+            if position and position.connector == books.connector and position.cluster == flow.source:
+                if position.offset is None:
+                    found.pop(position.partition, None)
+                else:
+                    found[position.partition] = Resume(position.offset + 1, lineage_of(record))
+    return found
+
+
+def read_position_records(books: Books, flow: Flow, target: Connection) -> list[Record]:
+    """All records of the topic that positions are in, those of others too. Raises KafkaError."""
+    return read_committed(
+        target,
+        cluster=flow.target,
+        topic=books.positions_topic,
+        partitions=books.positions_partitions,
+        request_timeout=_REQUEST_TIMEOUT,
+    )
+
+
+def lineage_of(record: Record) -> Lineage | None:
     """None also where it is malformed: the position itself is MirrorMaker 2's, and good without it."""
     header = record.header(LINEAGE_HEADER)
     with contextlib.suppress(MalformedRecord):

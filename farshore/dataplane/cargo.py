@@ -35,6 +35,7 @@ class Sent:
     """A batch on its way: the bytes as sent, which upstream offsets they hold, and the batches they came from.
 
     `held` bytes of the budget go back when it is acknowledged. `base_offset` None: written, nobody remembers where.
+    `unsure`: an answer was lost, so that it may have been appended although it is not acknowledged.
     """
 
     data: bytes
@@ -46,6 +47,7 @@ class Sent:
     held: int
     path: Path
     acknowledged: bool = False
+    unsure: bool = False
     base_offset: int | None = None
 
     @property

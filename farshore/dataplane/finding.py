@@ -9,11 +9,11 @@ import time
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 
-from farshore.dataplane.assignment import Gap, Resume
+from farshore.dataplane.assignment import SKIPPED_BY_HAND, Gap, Resume
 from farshore.dataplane.in_hand import Entry, InHand
 from farshore.dataplane.placing import Begin, RemoteLog, SourceLog, Stop, place
 from farshore.dataplane.trouble import Kind, Trouble
-from farshore.errors import KafkaError
+from farshore.errors import Fenced, KafkaError
 from farshore.kafka.raw import At, ClusterMetadata, ListedOffset, ProducerIdentity, RawCluster
 from farshore.kafka.raw_errors import Category, error_info
 from farshore.model import Lineage, TopicPartition
@@ -77,7 +77,7 @@ class Finding:
         if to <= at:
             _log.warning("%s: not skipped to offset %d: copying is at %d already", entry.partition, to, at)
             return
-        self._note(Gap(entry.partition, at, to, "skipped by hand"))
+        self._note(Gap(entry.partition, at, to, SKIPPED_BY_HAND))
         entry.resume, entry.placed = Resume(to, noted=False), False
         entry.trouble.end()
 
@@ -196,6 +196,9 @@ class Finding:
             self._note(placed.gap)
             _log.warning("%s: copying goes on at offset %d", entry.partition, placed.offset)
         if not entry.copy.go_on_at(placed.offset):
+            if hand.transaction is not None:
+                hand.break_off(Fenced(f"{entry.partition} leaves out what was to be sent", cluster=self._target.alias))
+                return
             entry.copy.begin_producer(*(await self.new_producer()))
         noted = placed.gap is None and (resume.noted if resume else hand.limits.reset is not At.LATEST)
         hand.progress.began(entry.partition, placed.offset, _lineage(entry, resume, placed), noted=noted)

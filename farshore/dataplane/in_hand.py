@@ -11,6 +11,7 @@ from farshore.dataplane.cargo import Path, Unfit
 from farshore.dataplane.pace import Pace
 from farshore.dataplane.partition import PartitionCopy
 from farshore.dataplane.progress import Progress
+from farshore.dataplane.transaction import Transaction
 from farshore.dataplane.trouble import Trouble
 from farshore.model import TopicPartition
 
@@ -72,17 +73,23 @@ class Entry:
 
 class InHand:
     """`stale` is set when leaders have to be looked for, `unplaced` when partitions have to be placed, `sendable` when
-    there may be something to send."""
+    there may be something to send. While `paused` nothing new is sent. `broken` fails when the slot cannot go on.
 
-    def __init__(self, limits: Limits, progress: Progress) -> None:
+    `transaction` None: at least once.
+    """
+
+    def __init__(self, limits: Limits, progress: Progress, transaction: Transaction | None = None) -> None:
         self.limits = limits
         self.progress = progress
+        self.transaction = transaction
         self.pace = Pace()
         self.entries: dict[TopicPartition, Entry] = {}
         self.reserved = 0
         self.stale = asyncio.Event()
         self.unplaced = asyncio.Event()
         self.sendable = asyncio.Event()
+        self.paused = False
+        self.broken: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self.bytes = 0
         self.batches = dict.fromkeys(Path, 0)
         self.gaps: list[Gap] = []
@@ -106,6 +113,11 @@ class InHand:
         oldest = (entry.copy.oldest_timestamp for entry in self.entries.values())
         times = [timestamp for timestamp in oldest if timestamp is not None and timestamp >= 0]
         return max(0.0, time.time() - min(times) / 1000) if times else 0.0
+
+    def break_off(self, error: Exception) -> None:
+        """What was copied since the last commit has to be copied again, by another `Slot`."""
+        if not self.broken.done():
+            self.broken.set_exception(error)
 
     def place_again(self, entry: Entry) -> None:
         """Something about its logs is not as it was: look before going on."""

@@ -54,6 +54,7 @@ class PartitionCopy:
     target: Target = field(default_factory=Target)
     committed_only: bool = True
     producer_epoch: int = 0
+    transactional: bool = False
 
     def __post_init__(self) -> None:
         self.start = self.next_fetch
@@ -123,10 +124,16 @@ class PartitionCopy:
             return committed.keeps(batch) and batch.record_count > 0
         return not batch.is_control and batch.record_count > 0
 
-    def next_to_send(self, *, far: bool = False) -> Sent | None:
+    @property
+    def unsure(self) -> bool:
+        """Whether something that is to be sent again may have been appended already."""
+        return any(sent.unsure for sent in self._again)
+
+    def next_to_send(self, *, far: bool = False, only_again: bool = False) -> Sent | None:
         """The batch to send now, if any may be sent now. It counts as in flight from here on.
 
         `far`: the answer takes so long that a full window is what limits; then what waits is packed into large batches.
+        `only_again`: nothing that was not sent before.
         """
         if self.unfit is not None and not self._again:
             return None
@@ -137,7 +144,7 @@ class PartitionCopy:
             return None
         if self._again:
             sent = self._again.popleft()
-        elif self._waiting:
+        elif self._waiting and not only_again:
             packed = self._pack(FAR_BATCH_BYTES if far and self._was_full else self.target.merge_below)
             if not packed:
                 return None
@@ -161,9 +168,10 @@ class PartitionCopy:
             self._copied_to = done.last_offset + 1
         return completed
 
-    def send_again(self, sent: Sent) -> None:
-        """`sent` was not appended, or its answer was lost; it goes out again as it is, oldest first (C)."""
+    def send_again(self, sent: Sent, *, unsure: bool = True) -> None:
+        """`sent` was not appended, or its answer was lost (`unsure`); it goes out again as it is, oldest first (C)."""
         self._in_flight.remove(sent)
+        sent.unsure = sent.unsure or unsure
         if not self._is_behind_unfit(sent):
             self._queue_again([sent])
 
@@ -239,10 +247,11 @@ class PartitionCopy:
     def begin_epoch(self) -> bool:
         """An outcome stays open: go on under the next epoch, so that the old requests can no longer land.
 
-        Only when nothing is in flight. False if there is no next epoch, and a new producer id is needed.
+        Only when nothing is in flight. False if there is no next epoch, and a new producer id is needed, or if epochs
+        are the transaction coordinator's to give.
         """
         assert not self._in_flight
-        if self.producer_epoch >= LAST_EPOCH:
+        if self.transactional or self.producer_epoch >= LAST_EPOCH:
             return False
         self.begin_producer(self.producer_id, self.producer_epoch + 1)
         return True
@@ -353,7 +362,7 @@ class PartitionCopy:
             producer_id=self.producer_id,
             producer_epoch=self.producer_epoch,
             base_sequence=sequence,
-            transactional=False,
+            transactional=self.transactional,
         )
 
     def _stays(self, item: _Item) -> bool:

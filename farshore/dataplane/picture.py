@@ -23,11 +23,16 @@ _READ_WITHIN_SECONDS = 20.0
 
 @dataclass(slots=True)
 class Picture:
-    """The newest entry of each kind. Reports and plans are those of the lease's generation, and of others."""
+    """The newest entry of each kind. Reports and plans are those of the lease's generation, and of others.
+
+    `lease_at` and `reported_at` are when the lease and each slot's report were written, by their writers' clocks.
+    """
 
     lease: board.Lease | None = None
+    lease_at: float = 0.0
     plans: dict[int, board.Plan] = field(default_factory=dict)
     reports: dict[int, board.Report] = field(default_factory=dict)
+    reported_at: dict[int, float] = field(default_factory=dict)
     gaps: dict[TopicPartition, board.Gaps] = field(default_factory=dict)
     end: board.End | None = None
 
@@ -41,11 +46,12 @@ class Picture:
         match entry:
             case board.Lease():
                 if self.lease is None or entry.generation >= self.lease.generation:
-                    self.lease = entry
+                    self.lease, self.lease_at = entry, record.timestamp_ms / 1000
             case board.Plan():
                 self.plans[entry.slot] = entry
             case board.Report():
                 self.reports[entry.slot] = entry
+                self.reported_at[entry.slot] = record.timestamp_ms / 1000
             case board.Gaps():
                 self.gaps[entry.partition] = entry
             case board.End():
@@ -57,8 +63,10 @@ class Picture:
         """Take over what was said before we began to listen, as far as nothing newer was heard."""
         self.gaps = {**earlier.gaps, **self.gaps}
         self.reports = {**earlier.reports, **self.reports}
+        self.reported_at = {**earlier.reported_at, **self.reported_at}
         self.plans = {**earlier.plans, **self.plans}
-        self.lease = self.lease or earlier.lease
+        if self.lease is None:
+            self.lease, self.lease_at = earlier.lease, earlier.lease_at
         self.end = self.end or earlier.end
 
 

@@ -59,13 +59,14 @@ class _Track:
 
 
 class Progress:
-    """`records` counts all that were copied."""
+    """`records` counts all that were copied, `noted_records` those of them that written positions tell of."""
 
     def __init__(self, generation: int = 0, offset_lag_max: int = 100) -> None:
         self._generation = generation
         self._offset_lag_max = offset_lag_max
         self._tracks: dict[TopicPartition, _Track] = {}
         self.records = 0
+        self.noted_records = 0
 
     def began(self, partition: TopicPartition, position: int, lineage: Lineage, *, noted: bool) -> None:
         """Copying begins, or goes on elsewhere. The lineage's run is what was copied before, and perhaps continues.
@@ -152,6 +153,8 @@ class Progress:
         )
 
     def wrote(self, notes: Notes) -> None:
+        if notes.positions:
+            self.noted_records = self.records
         for partition, last, _ in notes.positions:
             if track := self._tracks.pop(partition, None):
                 track.written = last + 1

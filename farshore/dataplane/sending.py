@@ -11,8 +11,9 @@ from collections.abc import Iterator, Sequence
 from farshore.dataplane import refusals
 from farshore.dataplane.cargo import Sent
 from farshore.dataplane.in_hand import Entry, InHand
+from farshore.dataplane.transaction import Transaction
 from farshore.dataplane.trouble import Kind
-from farshore.errors import KafkaError, WireError
+from farshore.errors import Fenced, KafkaError, WireError
 from farshore.kafka.raw import Produced, ProducePartition, RawCluster
 from farshore.kafka.raw_errors import Category, error_info
 
@@ -20,12 +21,15 @@ _REQUEST_BYTES = 4 << 20
 _STOP_WITHIN_SECONDS = 20.0
 _FAR_SECONDS = 0.01
 _REMEMBERED = 20
+_UNSURE = (Category.NETWORK, Category.REPLICAS, Category.UNKNOWN)
+"""After these a batch may have been appended all the same."""
 
 
 class Sending:
     def __init__(self, target: RawCluster, hand: InHand) -> None:
         self._target = target
         self._hand = hand
+        self._joining = asyncio.Lock()
         self._requests: set[asyncio.Task[None]] = set()
         self._took: dict[int, deque[float]] = {}
 
@@ -65,7 +69,7 @@ class Sending:
         if copy.unfit is not None and copy.unfit is entry.told_unfit:
             copy.try_unfit_again()
         try:
-            sent = copy.next_to_send(far=self._is_far(entry.target_leader))
+            sent = copy.next_to_send(far=self._is_far(entry.target_leader), only_again=self._hand.paused)
         except WireError as error:
             entry.trouble.begin(
                 f"offset {copy.position}: the source's log is corrupt: {error}; go past it with `farshore skip`",
@@ -86,9 +90,15 @@ class Sending:
 
     async def _produce(self, broker: int, batches: Sequence[tuple[Entry, Sent]]) -> None:
         parts = [ProducePartition(e.remote.topic, e.remote.partition, sent.data) for e, sent in batches]
+        timeout = self._hand.limits.produce_timeout
+        transaction = self._hand.transaction
+        if transaction is not None and not await self._join(transaction, batches):
+            return
         began = time.monotonic()
         try:
-            answers = await self._target.produce(broker, parts, timeout=self._hand.limits.produce_timeout)
+            answers = await self._target.produce(
+                broker, parts, timeout=timeout, transactional_id=transaction.id if transaction else None
+            )
         except KafkaError as error:
             for entry, sent in batches:
                 entry.copy.send_again(sent)
@@ -100,6 +110,25 @@ class Sending:
             for answer in answers:
                 self._answered(*sent_to[answer.topic, answer.partition], answer)
         self._hand.sendable.set()
+
+    async def _join(self, transaction: Transaction, batches: Sequence[tuple[Entry, Sent]]) -> bool:
+        """Whether the partitions are part of the transaction. One after another, so that batches stay in order."""
+        async with self._joining:
+            try:
+                codes = await transaction.join([entry.remote for entry, _ in batches])
+            except KafkaError as error:
+                self._hand.break_off(error)
+                return False
+        failed = {partition: code for partition, code in codes.items() if code}
+        for entry, sent in batches if failed else ():
+            entry.copy.send_again(sent, unsure=False)
+            info = error_info(failed.get(entry.remote, 0))
+            if info.category is not Category.NONE and info.name != "OPERATION_NOT_ATTEMPTED":
+                kinds = {Category.TOPIC_GONE: Kind.REMOTE_GONE, Category.PERMISSION: Kind.REFUSED}
+                entry.trouble.begin(f"{entry.remote} cannot join: {info}", kinds.get(info.category, Kind.PASSING))
+        if failed:
+            self._hand.sendable.set()
+        return not failed
 
     def _answered(self, entry: Entry, sent: Sent, answer: Produced) -> None:
         info = error_info(answer.error)
@@ -133,10 +162,15 @@ class Sending:
 
     def _failed(self, entry: Entry, sent: Sent, answer: Produced) -> None:
         info, copy = error_info(answer.error), entry.copy
-        copy.send_again(sent)
+        copy.send_again(sent, unsure=info.category in _UNSURE or info.name == "KAFKA_STORAGE_ERROR")
         if info.category in (Category.SEQUENCE, Category.FENCED) and copy.is_oldest_and_alone(sent):
-            if not copy.begin_epoch():
+            if self._hand.transaction is not None:
+                self._hand.break_off(Fenced(f"{entry.remote}: {info}", cluster=self._target.alias))
+            elif not copy.begin_epoch():
                 self._hand.place_again(entry)  # which begins another producer
+            return
+        if info.category is Category.TRANSACTION and self._hand.transaction is not None:
+            self._hand.break_off(Fenced(f"{entry.remote}: {info}", cluster=self._target.alias))
             return
         if info.category is not Category.SEQUENCE:
             # Those behind a batch that failed are out of sequence, which is no trouble of their own.

@@ -25,11 +25,13 @@ from farshore.dataplane.in_hand import Entry, InHand
 from farshore.dataplane.partition import PartitionCopy
 from farshore.dataplane.progress import Progress
 from farshore.dataplane.sending import Sending
+from farshore.dataplane.transaction import Transaction
 from farshore.dataplane.trouble import Kind, Trouble
 from farshore.kafka.raw import IsolationLevel, RawCluster
 from farshore.model import TopicPartition
 
 _PAUSE_SECONDS = 0.02
+_SETTLE_PAUSE_SECONDS = 0.002
 _HOPELESS_SECONDS = 10.0
 _HOPELESS = (Kind.REFUSED, Kind.STOPPED, Kind.SOURCE_GONE)
 
@@ -37,21 +39,30 @@ _HOPELESS = (Kind.REFUSED, Kind.STOPPED, Kind.SOURCE_GONE)
 class Slot:
     """For one `run`, and as many `take` and `release` as there are plans meanwhile. Its figures may always be asked."""
 
-    def __init__(self, source: RawCluster, target: RawCluster, limits: Limits, progress: Progress) -> None:
-        self._hand = InHand(limits, progress)
+    def __init__(
+        self,
+        source: RawCluster,
+        target: RawCluster,
+        limits: Limits,
+        progress: Progress,
+        transaction: Transaction | None = None,
+    ) -> None:
+        self._hand = InHand(limits, progress, transaction)
         self._finding = Finding(source, target, self._hand)
         self._fetching = Fetching(source, self._hand)
         self._sending = Sending(target, self._hand)
 
     async def take(self, copied: Iterable[Copied], resumes: Mapping[TopicPartition, Resume]) -> None:
         """Begin to copy these; those without a position in `resumes` where the reset policy says."""
-        identity = await self._finding.new_producer()
-        limits = self._hand.limits
+        transaction, limits = self._hand.transaction, self._hand.limits
+        identity = transaction.identity if transaction else await self._finding.new_producer()
         committed = limits.isolation_level is IsolationLevel.READ_COMMITTED
         for each in copied:
             self._hand.entries[each.partition] = Entry(
                 each,
-                PartitionCopy(0, identity.producer_id, each.takes, committed, identity.producer_epoch),
+                PartitionCopy(
+                    0, identity.producer_id, each.takes, committed, identity.producer_epoch, transaction is not None
+                ),
                 resumes.get(each.partition),
                 Trouble(f"{each.partition} to {each.remote}"),
                 limits.partition_fetch_bytes,
@@ -67,6 +78,28 @@ class Slot:
             await asyncio.sleep(_PAUSE_SECONDS)
         for partition in partitions:
             del self._hand.entries[partition]
+
+    async def settle(self, within: float) -> list[TopicPartition]:
+        """Send nothing new, and wait until no outcome is open. Those that are not settled within that time.
+
+        What waits goes on with `go_on`.
+        """
+        self._hand.paused = True
+        give_up_at = asyncio.get_running_loop().time() + within
+        while True:
+            open_ones = [p for p, entry in self._hand.entries.items() if entry.copy.in_flight or entry.copy.unsure]
+            if not open_ones or self._hand.broken.done() or asyncio.get_running_loop().time() > give_up_at:
+                return open_ones
+            self._hand.sendable.set()
+            await asyncio.sleep(_SETTLE_PAUSE_SECONDS)
+
+    def break_off(self, error: Exception) -> None:
+        """Let `run` raise this."""
+        self._hand.break_off(error)
+
+    def go_on(self) -> None:
+        self._hand.paused = False
+        self._hand.sendable.set()
 
     def adapt(self, copied: Copied) -> None:
         """The remote topic takes something else than before."""
@@ -86,11 +119,13 @@ class Slot:
         """Copy until `stop` is set, or until every partition in `until` has reached its upstream offset there.
 
         Then no batch is in flight any more, unless the target does not answer for 20 s. A partition that cannot reach
-        it, because somebody would have to do something, is waited for ten seconds only: see `left`.
+        it, because somebody would have to do something, is waited for ten seconds only: see `left`. Raises what broke a
+        transaction off.
         """
-        working = [
-            asyncio.create_task(work)
+        working: list[asyncio.Future[None]] = [
+            asyncio.ensure_future(work)
             for work in (
+                self._hand.broken,
                 self._ended(stop, until),
                 self._finding.keep_finding_leaders(),
                 self._finding.keep_placing(),

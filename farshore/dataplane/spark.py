@@ -35,7 +35,9 @@ is not Spark that tries again what failed, but we, who know when that is safe.""
 
 _CHATTER = re.compile(
     "Using incubator modules|default log4j profile|Setting default log level|To adjust logging level|NativeCodeLoader"
+    r"|^\s+at |^Caused by: |^\s+\.\.\. \d+ more| ERROR (Executor|TaskSetManager): |^org\.apache\.spark\.SparkException"
 )
+"""What Spark says at every start, and what it says of a slot that died, which we say ourselves in one line."""
 
 _WORKER_DIED = "Python worker exited unexpectedly"
 

@@ -17,11 +17,14 @@ from farshore.config.security import Connection
 from farshore.dataplane import board
 from farshore.dataplane.assignment import Limits
 from farshore.dataplane.bookkeeping import Bookkeeper, Books
+from farshore.dataplane.committing import Aborted, Committing
+from farshore.dataplane.flushing import Flushing, Reporting
+from farshore.dataplane.following import Asides, Following
 from farshore.dataplane.lease import LeasedCluster, SlotLease
 from farshore.dataplane.progress import Progress
 from farshore.dataplane.slot import Slot
-from farshore.dataplane.trouble import Trouble
-from farshore.errors import FarshoreError, KafkaError, MalformedRecord
+from farshore.dataplane.transaction import Transaction, transactional_id
+from farshore.errors import FarshoreError, Fenced, KafkaError, MalformedRecord
 from farshore.kafka.raw import At, RawCluster
 from farshore.kafka.tailing import Tail
 from farshore.model import Flow, TopicPartition
@@ -31,11 +34,18 @@ _log = logging.getLogger(__name__)
 SLOT_MARK = "farshore:"
 """How the lines that slots write to their streams begin, for a driver that reads them."""
 
-FLUSH_EVERY_SECONDS = 1.0
-_LOOK_EVERY_SECONDS = 0.25
-_OPEN_RUNS_EVERY_SECONDS = 60.0
 _ENDS_WITHIN_SECONDS = 15.0
 _PAUSE_SECONDS = 0.02
+_BEGIN_ANEW_SECONDS = 0.5
+
+
+@dataclass(frozen=True, slots=True)
+class ExactlyOnce:
+    """`group` is that of the worker, from which transactional ids are made; times are in seconds."""
+
+    group: str
+    interval: float = 0.5
+    timeout: float = 60.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +60,7 @@ class Order:
     books: Books
     board_topic: str
     offset_lag_max: int = 100
+    exactly_once: ExactlyOnce | None = None
     once: bool = False
     attempt: int = 0
 
@@ -68,8 +79,7 @@ def copy_slot(order: Order) -> Outcome:
     """Copy until the lease says stop, or, with `once`, until what was there at the start is copied."""
     logging.basicConfig(level=logging.INFO, format=f"{SLOT_MARK} %(levelname)s {order.flow}: %(message)s")
     logging.getLogger("aiokafka").setLevel(logging.CRITICAL)
-    progress = Progress(order.plan.generation, order.offset_lag_max)
-    task = _Task(order, progress)
+    task = _Task(order)
     error: str | None = None
     try:
         asyncio.run(task.run())
@@ -78,20 +88,19 @@ def copy_slot(order: Order) -> Outcome:
     except Exception as failure:
         _log.exception("slot %d of %s", order.plan.slot, order.flow)
         error = f"{type(failure).__name__}: {failure}"
-    return Outcome(order.plan.slot, progress.records, error, task.left)
+    return Outcome(order.plan.slot, task.records, error, task.left)
 
 
 class _Task:
-    def __init__(self, order: Order, progress: Progress) -> None:
+    def __init__(self, order: Order) -> None:
         self._order = order
-        self._progress = progress
         self._lease = SlotLease(order.plan.slot, order.plan.generation, order.attempt)
-        self._wanted = order.plan
-        self._wanted_changed = asyncio.Event()
-        self._followed = 0
-        self._skips: list[board.Skip] = []
-        self._writing = asyncio.Lock()
+        self._reporting = Reporting(order.board_topic, order.plan)
+        self._asides = Asides(self._reporting)
+        self._plan_changed = asyncio.Event()
+        self._slot: Slot | None = None
         self._parent = os.getppid()
+        self.records = 0
         self.left: tuple[str, ...] = ()
 
     async def run(self) -> None:
@@ -100,28 +109,62 @@ class _Task:
         async with (
             RawCluster(order.source, alias=order.flow.source, client_id=client_id) as source,
             LeasedCluster(lease, order.target, alias=order.flow.target, client_id=client_id) as target,
+            self._beside(self._listen(Tail(target, order.board_topic))),
         ):
-            slot = Slot(source, target, order.limits, self._progress)
-            async with self._beside(self._listen(Tail(target, order.board_topic), slot)):
-                # Under the lease nobody else copies, so that what is read now stays true.
-                while not lease.valid and not lease.to_end.is_set():
-                    await asyncio.sleep(_PAUSE_SECONDS)
-                with Bookkeeper(order.books, order.flow, order.source, order.target, client_id) as keeper:
-                    try:
-                        await self._copy(slot, source, keeper)
-                    finally:
-                        await self._flush(slot, keeper, "released", open_runs=True)
+            with Bookkeeper(order.books, order.flow, order.source, order.target, client_id) as keeper:
+                while not await self._copy(source, target, keeper):
+                    await asyncio.sleep(_BEGIN_ANEW_SECONDS)
         if lease.ousted is not None:
             raise KafkaError(
                 f"{order.flow.target}: slot {order.plan.slot} ended: {lease.ousted}", cluster=order.flow.target
             )
 
-    async def _copy(self, slot: Slot, source: RawCluster, keeper: Bookkeeper) -> None:
-        if not self._lease.to_end.is_set():
-            await self._follow(slot, keeper, self._wanted)
+    async def _copy(self, source: RawCluster, target: RawCluster, keeper: Bookkeeper) -> bool:
+        """Whether it ended as it was asked to; False if it has to begin anew, after a transaction that was aborted."""
+        order, lease = self._order, self._lease
+        # Under the lease nobody else copies, so that what is read now stays true.
+        while not lease.valid and not lease.to_end.is_set():
+            await asyncio.sleep(_PAUSE_SECONDS)
+        if lease.to_end.is_set():
+            return True
+        progress = Progress(order.plan.generation, order.offset_lag_max)
+        transaction = await self._begin_transaction(target)
+        slot = self._slot = Slot(source, target, order.limits, progress, transaction)
+        books = Flushing(slot, progress, keeper, lease, self._reporting)
+        if transaction is not None and order.exactly_once is not None:
+            interval = order.exactly_once.interval
+            books = Committing(slot, progress, keeper, lease, self._reporting, transaction, interval)
+        following = Following(slot, progress, keeper, books, self._reporting, self._asides, lease.to_end)
+        try:
+            await self._copy_with(source, slot, following, books)
+        except (Aborted, Fenced) as error:
+            if transaction is None:
+                raise
+            _log.warning("slot %d: the transaction is aborted: %s", order.plan.slot, error)
+            self._asides.put(error.unsettled if isinstance(error, Aborted) else (), str(error))
+            with contextlib.suppress(KafkaError):  # else beginning anew does it
+                await transaction.abort()
+            return lease.to_end.is_set()
+        finally:
+            counted = progress.records if transaction is None else progress.noted_records
+            self.records = self._reporting.earlier = self._reporting.earlier + counted
+        return True
+
+    async def _begin_transaction(self, target: RawCluster) -> Transaction | None:
+        order = self._order
+        if order.exactly_once is None:
+            return None
+        name = transactional_id(order.exactly_once.group, order.books.connector, order.plan.slot)
+        transaction = Transaction(target, name, order.exactly_once.timeout)
+        await transaction.begin()
+        return transaction
+
+    async def _copy_with(self, source: RawCluster, slot: Slot, following: Following, books: Flushing) -> None:
+        await following.follow()
         until = await self._ends(source, slot.partitions) if self._order.once else None
-        async with self._beside(self._keep_following(slot, keeper)), self._beside(self._keep_flushing(slot, keeper)):
+        async with self._beside(following.run(self._plan_changed)), self._beside(books.run()):
             await slot.run(self._lease.to_end, until)
+        await books.flush("released", letting_go=True)
         if until is not None:
             self.left += tuple(f"{partition}: {reason}" for partition, reason in slot.left(until).items())
 
@@ -137,11 +180,15 @@ class _Task:
             await asyncio.gather(task, return_exceptions=True)
 
     def _failed(self, task: asyncio.Task[None]) -> None:
-        if not task.cancelled() and (error := task.exception()) is not None:
-            _log.error("slot %d of %s", self._order.plan.slot, self._order.flow, exc_info=error)
-            self._lease.oust(f"{type(error).__name__}: {error}")
+        if task.cancelled() or (error := task.exception()) is None:
+            return
+        if isinstance(error, Aborted) and self._slot is not None:
+            self._slot.break_off(error)
+            return
+        _log.error("slot %d", self._order.plan.slot, exc_info=error)
+        self._lease.oust(f"{type(error).__name__}: {error}")
 
-    async def _listen(self, tail: Tail, slot: Slot) -> None:
+    async def _listen(self, tail: Tail) -> None:
         """To the board, until cancelled or ousted."""
         plan = self._order.plan
         while self._lease.ousted is None:
@@ -152,120 +199,22 @@ class _Task:
                         case board.Lease() as lease:
                             self._lease.hear(lease, tailed.since)
                         case board.Plan() as other if (other.slot, other.generation) == (plan.slot, plan.generation):
-                            if other.version > self._wanted.version:
-                                self._wanted = other
-                                self._wanted_changed.set()
-                        case board.Skip(partition, to):
-                            slot.skip(partition, to)
+                            if other.version > self._reporting.plan.version:
+                                self._reporting.plan = other
+                                self._plan_changed.set()
+                        case board.Skip(partition, to) if self._slot is not None:
+                            self._slot.skip(partition, to)
             if os.getppid() != self._parent:
                 self._lease.oust("the Spark process above it is gone")
-
-    async def _keep_following(self, slot: Slot, keeper: Bookkeeper) -> None:
-        trouble = Trouble(f"{self._order.flow} slot {self._order.plan.slot}: its plan")
-        while True:
-            await self._wanted_changed.wait()
-            self._wanted_changed.clear()
-            while self._followed < self._wanted.version:
-                try:
-                    await self._follow(slot, keeper, self._wanted)
-                    trouble.end()
-                except KafkaError as error:
-                    trouble.begin(str(error))
-                    await asyncio.sleep(1.0)
-
-    async def _follow(self, slot: Slot, keeper: Bookkeeper, plan: board.Plan) -> None:
-        """Release what the plan does not hold, adapt what it holds, take what it adds. Again, if it failed half-way."""
-        wanted = {copied.partition: copied for copied in plan.copied}
-        leaving = slot.partitions.keys() - wanted.keys()
-        if leaving:
-            await slot.release(leaving)
-        gone = self._progress.partitions - wanted.keys()
-        if gone:
-            await self._flush(slot, keeper, "running", open_runs=True)
-            self._progress.forget(gone)
-        for partition, copied in slot.partitions.items():
-            if wanted[partition] != copied:
-                slot.adapt(wanted[partition])
-        new = [wanted[partition] for partition in wanted.keys() - slot.partitions.keys()]
-        slot.set_pace(plan.bytes_per_second)
-        if new:
-            await slot.take(new, await asyncio.to_thread(keeper.positions))
-        self._followed = plan.version
-        await self._flush(slot, keeper, "running")
-        if plan.end:
-            self._lease.to_end.set()
 
     async def _ends(self, source: RawCluster, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]:
         """Where each log ends now. What cannot be told, after a while, is not waited for but named."""
         give_up_at = asyncio.get_running_loop().time() + _ENDS_WITHIN_SECONDS
+        level = self._order.limits.isolation_level
         while True:
-            listed = await source.list_offsets(
-                partitions, At.LATEST, isolation_level=self._order.limits.isolation_level
-            )
+            listed = await source.list_offsets(partitions, At.LATEST, isolation_level=level)
             failed = [partition for partition, each in listed.items() if each.error]
             if not failed or asyncio.get_running_loop().time() > give_up_at:
                 self.left = tuple(f"{partition}: nobody knows where its log ends" for partition in failed)
                 return {partition: each.offset for partition, each in listed.items() if not each.error}
             await asyncio.sleep(0.2)
-
-    async def _keep_flushing(self, slot: Slot, keeper: Bookkeeper) -> None:
-        trouble = Trouble(f"{self._order.flow} slot {self._order.plan.slot}: its positions")
-        loop = asyncio.get_running_loop()
-        next_flush = loop.time() + FLUSH_EVERY_SECONDS
-        next_open_runs = loop.time() + _OPEN_RUNS_EVERY_SECONDS
-        while True:
-            await asyncio.sleep(_LOOK_EVERY_SECONDS)
-            if not self._lease.valid:
-                continue
-            now = loop.time()
-            try:
-                if now >= next_flush:
-                    next_flush = now + FLUSH_EVERY_SECONDS
-                    await self._flush(slot, keeper, "running", open_runs=now >= next_open_runs)
-                    next_open_runs = now + _OPEN_RUNS_EVERY_SECONDS if now >= next_open_runs else next_open_runs
-                else:
-                    await self._flush_what_is_due_at_once(keeper)
-                trouble.end()
-            except KafkaError as error:  # kept, and written with the next
-                trouble.begin(str(error))
-
-    async def _flush_what_is_due_at_once(self, keeper: Bookkeeper) -> None:
-        async with self._writing:
-            due = self._progress.due_at_once()
-            if due.syncs and self._lease.ousted is None:
-                await asyncio.to_thread(keeper.write, due)
-                self._progress.wrote(due)
-
-    async def _flush(self, slot: Slot, keeper: Bookkeeper, state: str, *, open_runs: bool = False) -> None:
-        """Positions and all that goes with them, then a report.
-
-        One at a time: an older position must not be written after a newer one. Nothing, once another may write. All
-        positions with `open_runs`, which is how a slot lets go.
-        """
-        async with self._writing:
-            notes = self._progress.due(None if open_runs else self._wanted.positions_at_most)
-            for some in (notes, self._progress.open_runs()) if open_runs else (notes,):
-                if self._lease.ousted is not None:
-                    return
-                await asyncio.to_thread(keeper.write, some)
-                self._progress.wrote(some)
-            report = self._report(slot, state)
-            await asyncio.to_thread(keeper.tell, self._order.board_topic, *board.encode(report))
-
-    def _report(self, slot: Slot, state: str) -> board.Report:
-        plan = self._order.plan
-        return board.Report(
-            plan.slot,
-            plan.generation,
-            state,
-            self._followed,
-            len(slot.partitions),
-            self._progress.records,
-            slot.bytes,
-            slot.lag,
-            round(slot.lag_seconds, 3),
-            slot.batches,
-            slot.held_bytes,
-            tuple(slot.troubles[:100]),
-            tuple(slot.gaps[-100:]),
-        )

@@ -115,13 +115,14 @@ class NewTopic:
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """A small record, as read from an internal topic."""
+    """A small record, as read from an internal topic. `timestamp_ms` is that of its writer, -1 if not known."""
 
     partition: int
     offset: int
     key: bytes | None
     value: bytes | None
     headers: tuple[tuple[bytes, bytes | None], ...] = ()
+    timestamp_ms: int = -1
 
     def header(self, name: str) -> bytes | None:
         """The value of the last header of that name."""

@@ -2,31 +2,33 @@
 
 All groups of consumers: classic ones, those of KIP-848, and simple ones, that is names under which somebody only
 commits, without members. As for MirrorMaker 2, the groups of Connect's workers, of Streams' own protocol and of shares
-are none. The client library takes one group a call; the calls run side by side, so that many take little longer than
-the brokers need for them. On the terms of `farshore.kafka.cluster`: each group has an answer of its own.
+are none. Each group has an answer of its own, on the terms of `farshore.kafka.cluster`. To be called from threads.
 """
 
 from __future__ import annotations
 
+import asyncio
 import time
-from collections.abc import Callable, Collection, Iterable, Mapping
-from concurrent.futures import Future
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from typing import Any
+from typing import Any, TypeVar
 
-from confluent_kafka import ConsumerGroupState, ConsumerGroupTopicPartitions, ConsumerGroupType
-from confluent_kafka import KafkaException as ClientException
-from confluent_kafka import TopicPartition as ClientPartition
+from confluent_kafka import ConsumerGroupState, ConsumerGroupType
 
-from farshore.errors import AuthenticationFailed, KafkaError, RequestRefused, Unreachable
+from farshore.errors import KafkaError, RequestRefused, Unreachable
 from farshore.kafka.cluster import Cluster
 from farshore.kafka.facts import Answers
-from farshore.kafka.failures import translated
+from farshore.kafka.raw_group_requests import Committed
+from farshore.kafka.raw_groups import UNKNOWN_MEMBER_ID, GroupCoordinators
 from farshore.model import TopicPartition
 
-_AT_ONCE = 500
-"""Groups asked about at a time: enough to fill the way to a far cluster, few enough for the memory of both sides."""
+__all__ = [
+    "Committed", "Group", "GroupKind", "Groups", "Refusals",
+    "committed_offsets", "list_groups", "refused_as_live", "with_states", "write_offsets",
+]  # fmt: skip
+
+T = TypeVar("T")
 
 _LIST_AGAIN_AFTER_SECONDS = 0.2
 _LIST_WITHIN_SECONDS = 10.0
@@ -59,18 +61,10 @@ class Group:
 
 @dataclass(frozen=True, slots=True)
 class Groups:
-    """Groups by name. `failures` are of brokers that did not tell of theirs: a group not found may exist all the same."""
+    """Groups by name. `failures` are of brokers that did not tell of theirs: a group not found may still exist."""
 
     found: Mapping[str, Group]
     failures: tuple[KafkaError, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class Committed:
-    """What a group committed for a partition: the next offset it wants to read, and whatever it noted with it."""
-
-    offset: int
-    metadata: str = ""
 
 
 Refusals = Mapping[TopicPartition, KafkaError]
@@ -115,21 +109,11 @@ def with_states(cluster: Cluster, groups: Iterable[Group]) -> dict[str, Group]:
 def committed_offsets(cluster: Cluster, groups: Collection[str]) -> Answers[Mapping[TopicPartition, Committed]]:
     """What each group has committed, on every partition; nothing at all for one that does not exist."""
 
-    def request(group: str) -> Future[Any]:
-        asked = [ConsumerGroupTopicPartitions(group)]
-        return cluster._admin.list_consumer_group_offsets(asked, request_timeout=cluster.timeout)[group]
+    async def fetch() -> Answers[Mapping[TopicPartition, Committed]]:
+        async with _coordinators(cluster) as coordinators:
+            return {**await coordinators.fetch(groups)}
 
-    answers = _side_by_side(cluster, groups, request, "read the offsets of a group")
-    return {
-        group: each
-        if isinstance(each, KafkaError)
-        else {
-            TopicPartition(p.topic, p.partition): Committed(p.offset, p.metadata or "")
-            for p in each.topic_partitions
-            if p.offset >= 0 and p.error is None
-        }
-        for group, each in answers.items()
-    }
+    return _unless_nobody_answers(asyncio.run(fetch()))
 
 
 def write_offsets(cluster: Cluster, wanted: Mapping[str, Mapping[TopicPartition, Committed]]) -> Answers[Refusals]:
@@ -137,59 +121,25 @@ def write_offsets(cluster: Cluster, wanted: Mapping[str, Mapping[TopicPartition,
 
     A group with members is refused by the brokers: see `refused_as_live`.
     """
-    what = "write the offsets of a group"
 
-    def request(group: str) -> Future[Any]:
-        offsets = [
-            ClientPartition(at.topic, at.partition, each.offset, each.metadata) for at, each in wanted[group].items()
-        ]
-        asked = [ConsumerGroupTopicPartitions(group, offsets)]
-        return cluster._admin.alter_consumer_group_offsets(asked, request_timeout=cluster.timeout)[group]
+    async def commit() -> Answers[Refusals]:
+        async with _coordinators(cluster) as coordinators:
+            return {**await coordinators.commit(wanted)}
 
-    answers = _side_by_side(cluster, wanted, request, what)
-    return {
-        group: each
-        if isinstance(each, KafkaError)
-        else {
-            TopicPartition(p.topic, p.partition): translated(p.error, cluster.alias, what, cluster._complaints)
-            for p in each.topic_partitions
-            if p.error is not None
-        }
-        for group, each in answers.items()
-    }
+    return _unless_nobody_answers(asyncio.run(commit()))
 
 
 def refused_as_live(error: KafkaError) -> bool:
     """Whether offsets were refused because the group has members, of either protocol."""
-    return isinstance(error, RequestRefused) and error.code == "UNKNOWN_MEMBER_ID"
+    return isinstance(error, RequestRefused) and error.code == UNKNOWN_MEMBER_ID
 
 
-def _side_by_side(
-    cluster: Cluster, groups: Iterable[str], request: Callable[[str], Future[Any]], what: str
-) -> dict[str, Any]:
-    """The answer for each group, or its error; raises where nobody answered any of them."""
-    waiting: dict[str, Future[Any]] = {}
-    answers: dict[str, Any] = {}
+def _coordinators(cluster: Cluster) -> GroupCoordinators:
+    return GroupCoordinators(cluster.connection, alias=cluster.alias, timeout=cluster.timeout)
 
-    def take_oldest() -> None:
-        group = next(iter(waiting))
-        try:
-            answers[group] = cluster._answer(waiting.pop(group), what)
-        except KafkaError as error:
-            answers[group] = error
 
-    for group in groups:
-        if len(waiting) >= _AT_ONCE:
-            take_oldest()
-        try:
-            waiting[group] = request(group)
-        except (ValueError, ClientException) as error:  # the library itself finds fault: an empty name, no partitions
-            answers[group] = RequestRefused(
-                f"{cluster.alias}: {what}: {error}", cluster=cluster.alias, code="INVALID_GROUP_ID", retriable=False
-            )
-    while waiting:
-        take_oldest()
-    lost = [each for each in answers.values() if isinstance(each, (Unreachable, AuthenticationFailed))]
+def _unless_nobody_answers(answers: Answers[T]) -> Answers[T]:
+    lost = [each for each in answers.values() if isinstance(each, Unreachable)]
     if lost and len(lost) == len(answers):
         raise lost[0]
     return answers

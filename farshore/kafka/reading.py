@@ -78,12 +78,13 @@ async def _read(
 async def log_ends(
     cluster: RawCluster,
     partitions: Collection[TopicPartition],
-    at: At,
+    at: At | int,
     isolation_level: IsolationLevel = IsolationLevel.READ_UNCOMMITTED,
     *,
     within: float = 15.0,
 ) -> dict[TopicPartition, int]:
-    """Where each log begins or ends: of every partition, or a KafkaError says which one does not tell.
+    """Where each log begins or ends, or where its first record of a time is, -1 where there is none: of every
+    partition, or a KafkaError says which one does not tell.
 
     The leader that metadata name for a new topic may not know yet that it leads: what passes by itself is waited for.
     """
@@ -126,8 +127,8 @@ def take_records(alias: str, fetched: Fetched, unread: dict[TopicPartition, int]
     records = []
     for batch in Scan(fetched.records):
         if not isinstance(batch, Batch) or committed.keeps(batch):
-            for offset, _, body in records_of(batch, from_offset=unread[at]):
-                records.append(Record(fetched.partition, offset, *fields_of(body)))
+            for offset, timestamp, body in records_of(batch, from_offset=unread[at]):
+                records.append(Record(fetched.partition, offset, *fields_of(body), timestamp))
         unread[at] = max(unread[at], batch.next_offset)
     # What has been read comes last in the next request: only its first partition may exceed the limits.
     unread[at] = unread.pop(at)

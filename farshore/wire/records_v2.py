@@ -187,6 +187,18 @@ def fields_of(body: bytes) -> Fields:
     return Fields(key, value, tuple(headers))
 
 
+def body_of(key: bytes | None, value: bytes | None, headers: Sequence[tuple[bytes, bytes | None]] = ()) -> bytes:
+    """The body of a record that is written by ourselves: the inverse of `fields_of`."""
+    parts = [_sized(key), _sized(value), VARINT[len(headers)]]
+    for name, content in headers:
+        parts += (_sized(name), _sized(content))
+    return b"".join(parts)
+
+
+def _sized(data: bytes | None) -> bytes:
+    return VARINT[-1] if data is None else VARINT[len(data)] + data
+
+
 def _nullable(body: bytes, at: int) -> tuple[bytes | None, int]:
     """Bytes with their length before them; -1 stands for null."""
     length, at = varint(body, at)

@@ -6,10 +6,13 @@ import time
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
-from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka import TIMESTAMP_CREATE_TIME, Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.admin._config import AlterConfigOpType, ConfigEntry, ConfigResource
 from confluent_kafka.cimpl import NewTopic
+
+Given = dict[str, Any]
+"""A record as `Producer.produce` takes it, but for the topic."""
 
 
 class Record(NamedTuple):
@@ -53,31 +56,53 @@ def produce(servers: str, topic: str, records: Iterable[dict[str, Any]], **setti
     assert producer.flush(30) == 0
 
 
+def seen(records: Iterable[Given]) -> list[Record]:
+    """What consumers are to see of records that are given with timestamps; in the order of `read_all`."""
+    found = [
+        Record(
+            each.get("partition", 0),
+            (TIMESTAMP_CREATE_TIME, each["timestamp"]),
+            each.get("key"),
+            each.get("value"),
+            tuple(each.get("headers", ())),
+        )
+        for each in records
+    ]
+    return sorted(found, key=lambda record: record.partition)
+
+
 def read_all(servers: str, topic: str, *, within: float = 30.0) -> list[Record]:
     """Every committed record of the topic, partition by partition in the order of offsets."""
+    return read_topics(servers, [topic], within=within)[topic]
+
+
+def read_topics(servers: str, topics: Iterable[str], *, within: float = 30.0) -> dict[str, list[Record]]:
+    """The same of several topics at once."""
     consumer = Consumer(
         {"bootstrap.servers": servers, "group.id": "reader", "isolation.level": "read_committed",
          "enable.partition.eof": True, "auto.offset.reset": "earliest", "enable.auto.commit": False}
     )  # fmt: skip
     try:
-        partitions = consumer.list_topics(topic, timeout=20).topics[topic].partitions
-        consumer.assign([TopicPartition(topic, partition, 0) for partition in partitions])
-        at_end: set[int] = set()
-        found: list[Record] = []
+        found: dict[str, list[Record]] = {topic: [] for topic in topics}
+        unread = {
+            (topic, partition)
+            for topic in found
+            for partition in consumer.list_topics(topic, timeout=20).topics[topic].partitions
+        }
+        consumer.assign([TopicPartition(*at, 0) for at in unread])
         deadline = time.monotonic() + within
-        while len(at_end) < len(partitions):
-            assert time.monotonic() < deadline, f"{topic} was not read to its end within {within} s"
-            message = consumer.poll(1.0)
-            if message is None:
-                continue
-            partition: Any = message.partition()
-            if message.error():
-                at_end.add(partition)
-                continue
-            headers: Any = tuple(message.headers() or ())
-            key: Any = message.key()
-            value: Any = message.value()
-            found.append(Record(partition, message.timestamp(), key, value, headers))
-        return sorted(found, key=lambda record: record.partition)
+        while unread:
+            assert time.monotonic() < deadline, f"not read to the end within {within} s: {sorted(unread)}"
+            for message in consumer.consume(1000, timeout=0.2):
+                topic: Any = message.topic()
+                partition: Any = message.partition()
+                if message.error():
+                    unread.discard((topic, partition))
+                    continue
+                headers: Any = tuple(message.headers() or ())
+                key: Any = message.key()
+                value: Any = message.value()
+                found[topic].append(Record(partition, message.timestamp(), key, value, headers))
+        return {topic: sorted(records, key=lambda record: record.partition) for topic, records in found.items()}
     finally:
         consumer.close()

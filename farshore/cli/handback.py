@@ -1,0 +1,70 @@
+"""`farshore handback`: give flows back to MirrorMaker 2."""
+
+from __future__ import annotations
+
+import sys
+from concurrent.futures import ThreadPoolExecutor
+
+import typer
+from rich.console import Console
+from rich.text import Text
+
+from farshore.cli.arguments import ConfigFiles, SecretsDir, SomeFlows, output, plain_table
+from farshore.config import FlowSettings, load
+from farshore.errors import FarshoreError
+from farshore.ops.as_mm2_reads import Checked
+from farshore.ops.flows import flows_meant
+from farshore.ops.handing_back import HandedBack, hand_back
+
+_ROWS = 40
+
+
+def handback(config: ConfigFiles, flow: SomeFlows = None, secrets: SecretsDir = None) -> None:
+    """End a running Farshore, and check that MirrorMaker 2 can go on where it stopped."""
+    settings = flows_meant(load(config, secrets_dir=secrets), flow)
+    with ThreadPoolExecutor(len(settings)) as pool:
+        results = list(pool.map(_attempt, settings))
+    console = output()
+    for result in results:
+        if isinstance(result, HandedBack):
+            _show(console, result)
+    done = [each for each in results if isinstance(each, HandedBack)]
+    failures = [each for each in results if isinstance(each, FarshoreError)]
+    commands = dict.fromkeys(line for each in done for line in each.then)
+    if commands:
+        console.print("\nMirrorMaker 2 goes on with:")
+        for line in commands:
+            print(f"  {line}")
+    for failure in failures:
+        print(f"farshore: {failure}", file=sys.stderr)
+    if failures or any(each.problems for each in done):
+        raise typer.Exit(1)
+
+
+def _attempt(settings: FlowSettings) -> HandedBack | FarshoreError:
+    """One flow that cannot be handed back keeps no other from it."""
+    try:
+        return hand_back(settings, lambda sentence: print(sentence, flush=True))
+    except FarshoreError as error:
+        return error
+
+
+def _show(console: Console, result: HandedBack) -> None:
+    """All partitions if they are few, else those that there is something to say of."""
+    rows = result.checked if len(result.checked) <= _ROWS else [c for c in result.checked if c.note or c.problem]
+    table = plain_table("partition", "goes on at", "log", "left", "")
+    for row in rows:
+        source = row.logs.source
+        left = "" if row.stands is None else f"{max(0, source.end - row.stands):,}"
+        stands = "–" if row.stands is None else f"{row.stands:,}"
+        table.add_row(str(row.partition), stands, f"{source.start:,}–{source.end:,}", left, _remark(row))
+    console.print()
+    if rows:
+        console.print(table)
+    problems = len(result.problems)
+    told = f"{problems} problem{'s' if problems > 1 else ''}" if problems else "no problem"
+    console.print(f"{result.flow}: {len(result.checked)} partitions, {told}", style="bold red" if problems else "bold")
+
+
+def _remark(row: Checked) -> Text:
+    return Text(row.problem, style="red") if row.problem else Text(row.note, style="dim")

@@ -1,0 +1,95 @@
+"""`farshore status`: how flows stand, without asking whoever runs them."""
+
+from __future__ import annotations
+
+import json
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.text import Text
+
+from farshore.cli.arguments import ConfigFiles, SecretsDir, SomeFlows, output, plain_table
+from farshore.config import load
+from farshore.ops.flows import flows_meant
+from farshore.ops.sight import State
+from farshore.ops.status import FlowStatus, data, moment, status_of
+
+_STYLES = {State.RUNNING: "bold green", State.LAPSED: "bold red", None: "bold red"}
+_TROUBLES_SHOWN = 50
+
+
+def status(
+    config: ConfigFiles,
+    flow: SomeFlows = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    secrets: SecretsDir = None,
+) -> None:
+    """Show how flows stand: who copies, how far behind, what is in trouble, what was never copied."""
+    flows = status_of(flows_meant(load(config, secrets_dir=secrets), flow))
+    if as_json:
+        print(json.dumps(data(flows), indent=2, ensure_ascii=False))
+    else:
+        console = output()
+        for number, each in enumerate(flows):
+            if number:
+                console.print()
+            _show(console, each)
+    if any(each.unreadable for each in flows):
+        raise typer.Exit(1)
+
+
+def _show(console: Console, flow: FlowStatus) -> None:
+    state = flow.state.value if flow.state else "not known"
+    since = f" since {moment(flow.since)}" if flow.since else ""
+    generation = f", generation {flow.generation}" if flow.generation else ""
+    console.print(
+        Text.assemble((flow.flow, "bold cyan"), "  ", (state, _STYLES.get(flow.state, "bold")), since, generation)
+    )
+    if flow.unreadable:
+        console.print(Text(flow.unreadable, style="red"), soft_wrap=True)
+    _show_slots(console, flow)
+    _show_troubles(console, flow)
+    _show_gaps(console, flow)
+
+
+def _show_slots(console: Console, flow: FlowStatus) -> None:
+    if not flow.slots:
+        return
+    table = plain_table("slot", "partitions", "records", "MB", "lag", "behind", "as is", "merged", "anew", "state")
+    for slot in flow.slots:
+        report = slot.report
+        table.add_row(
+            str(report.slot),
+            f"{report.partitions:,}",
+            f"{report.records:,}",
+            f"{report.bytes / 1e6:,.1f}",
+            f"{report.lag:,}",
+            f"{report.lag_seconds:,.1f} s",
+            *(f"{count:,}" for count in report.batches),
+            report.state if slot.silent_since is None else f"silent since {moment(slot.silent_since)}",
+        )
+    console.print(table)
+
+
+def _show_troubles(console: Console, flow: FlowStatus) -> None:
+    if not flow.troubles:
+        return
+    table = plain_table("in trouble", "kind", "since", "reason", left=3)
+    for each in flow.troubles[:_TROUBLES_SHOWN]:
+        table.add_row(each.partition, each.kind, moment(each.since), Text(each.reason))
+    console.print(table)
+    more = len(flow.troubles) - _TROUBLES_SHOWN
+    if more > 0:
+        console.print(f"and {more} more: see --json")
+
+
+def _show_gaps(console: Console, flow: FlowStatus) -> None:
+    if not flow.gaps:
+        return
+    table = plain_table("never copied", "times", "offsets", "newest")
+    for each in flow.gaps:
+        newest = each.newest[-1] if each.newest else None
+        told = f"{newest.begin}–{newest.end - 1} at {moment(newest.at)}: {newest.reason}" if newest else ""
+        table.add_row(str(each.partition), f"{each.times:,}", f"{each.offsets:,}", Text(told))
+    console.print(table)

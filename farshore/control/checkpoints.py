@@ -1,0 +1,194 @@
+"""Checkpoints: where every consumer group of the source stands, in offsets of the target.
+
+Their topic on the target is what MirrorClient and failover read. MirrorMaker 2's rules: groups that the group filter
+selects and that have committed for a topic the topic filter selects, whatever their state; partitions whose offset can
+be translated; and only news. A checkpoint never goes back unless its group did, not even over a restart: the topic is
+read at the start, and what is to be published is compared with it.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import islice
+from threading import Condition
+from typing import Protocol
+
+from farshore.config.settings import CheckpointSettings
+from farshore.control.problems import Problem
+from farshore.control.published import Offsets, OfGroups, Published, decoded
+from farshore.control.topic_configs import UNKNOWN_TOPIC, has_code
+from farshore.errors import KafkaError, MalformedRecord
+from farshore.kafka.cluster import Cluster
+from farshore.kafka.facts import Record
+from farshore.kafka.groups import committed_offsets, list_groups
+from farshore.kafka.reading import read_committed
+from farshore.kafka.small_records import SmallRecord, SmallRecords
+from farshore.model import Flow, TopicPartition
+from farshore.wire.internal import encode_checkpoint
+
+_RECORDS_A_WRITE = 10_000
+"""Far below what the client library holds at a time."""
+
+
+class Translation(Protocol):
+    """Upstream offsets to downstream ones."""
+
+    def refresh(self) -> Sequence[Problem]:
+        """Take note of what has been copied since."""
+
+    def translate(self, partition: TopicPartition, upstream_offset: int) -> int | None:
+        """Where a group reads on whose next offset in `partition`, named as on the source, would be `upstream_offset`.
+
+        Nothing it has not read lies before that. None, or less than zero: not known.
+        """
+
+
+class Checkpoints:
+    """A pass: reads where groups stand and publishes what is new, each `emit.checkpoints.interval.seconds`.
+
+    Which groups there are is looked up each `refresh.groups.interval.seconds`, or once if that is not enabled. To be
+    made anew whenever the flow is taken over, since others have published meanwhile. `writer` is of the target, and
+    this pass's alone.
+    """
+
+    name = "checkpoints"
+
+    def __init__(
+        self,
+        settings: CheckpointSettings,
+        source: Cluster,
+        target: Cluster,
+        translation: Translation,
+        writer: SmallRecords,
+        *,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.every = settings.emit_checkpoints_interval.total_seconds()
+        refresh_every = settings.refresh_groups_interval.total_seconds()
+        self._refresh_every = refresh_every if settings.refresh_groups_enabled and refresh_every > 0 else float("inf")
+        self._refresh_at = 0.0
+        self._settings = settings
+        self._source = source
+        self._target = target
+        self._translation = translation
+        self._writer = writer
+        self._clock = clock
+        self._groups: frozenset[str] = frozenset()
+        self._published = Published(Flow(settings.source.alias, settings.target.alias), settings.policy)
+        self._loaded = False
+        self._current: OfGroups = {}
+        self._passes = 0
+        self._passed = Condition()
+
+    def run(self) -> Sequence[Problem]:
+        problems = [*self._load(), *self._translation.refresh()]
+        refreshing = self._clock() >= self._refresh_at
+        if refreshing:
+            problems += self._look_for_groups()
+        listed_at_ms = round(time.time() * 1000)
+        offsets, unreadable = self._offsets()
+        problems += unreadable
+        if refreshing:
+            # Those with nothing that is copied need not be asked again until then.
+            self._groups -= {group for group, each in offsets.items() if not each}
+            self._refresh_at = self._clock() + self._refresh_every
+        problems += self._publish(offsets, listed_at_ms)
+        self._current = {group: self._published.current(group, each) for group, each in offsets.items()}
+        with self._passed:
+            self._passes += 1
+            self._passed.notify_all()
+        return problems
+
+    @property
+    def groups(self) -> frozenset[str]:
+        """The groups that are followed. From any thread."""
+        return self._groups
+
+    @property
+    def current(self) -> OfGroups:
+        """Where groups stand as of the last pass, each where it has committed on the source. From any thread."""
+        return self._current
+
+    def wait_for_pass(self, after: int, within: float) -> int:
+        """The number of passes so far, as soon as it is above `after` or `within` seconds are over. From any thread."""
+        with self._passed:
+            self._passed.wait_for(lambda: self._passes > after, within)
+            return self._passes
+
+    def _load(self) -> Iterator[Problem]:
+        """What was published before, by whomever. Raises what may pass by itself, before anything is published.
+
+        A topic that may not be read does not keep us from publishing, as in MirrorMaker 2: offsets that are translated
+        less well than before the start then go back, and groups read some records twice.
+        """
+        if self._loaded:
+            return
+        topic = self._settings.checkpoints_topic
+        try:
+            records = self._read(topic)
+        except KafkaError as error:
+            if error.retriable:
+                raise
+            yield Problem(topic, f"checkpoints may go back, since those from before the start cannot be read: {error}")
+            return
+        earlier, malformed = decoded(records)
+        self._published.load(earlier)
+        self._loaded = True
+        if malformed is not None:
+            yield Problem(topic, f"holds records that are no checkpoints, which are ignored: {malformed}")
+
+    def _read(self, topic: str) -> list[Record]:
+        if has_code(self._target.describe_topics([topic])[topic], UNKNOWN_TOPIC):
+            return []
+        consumer = self._settings.target.consumer
+        return read_committed(
+            consumer.connection,
+            cluster=self._settings.target.alias,
+            topic=topic,
+            partitions=1,  # all are in the first, however many there may be
+            request_timeout=consumer.tuning.request_timeout.total_seconds(),
+        )
+
+    def _look_for_groups(self) -> Iterator[Problem]:
+        listed = list_groups(self._source)
+        selected = frozenset(name for name in listed.found if self._settings.groups.selects(name))
+        if listed.failures:
+            selected |= self._groups  # they may be among those not told of
+            yield Problem("groups", f"some brokers did not tell of theirs: {listed.failures[0]}")
+        self._groups = selected
+
+    def _offsets(self) -> tuple[dict[str, Offsets], list[Problem]]:
+        """What the groups have committed, on the topics that count; a group that has been deleted is left out."""
+        selects: dict[str, bool] = {}
+        found: dict[str, Offsets] = {}
+        problems = []
+        for group, answer in committed_offsets(self._source, self._groups).items():
+            if not isinstance(answer, KafkaError):
+                for topic in {at.topic for at in answer} - selects.keys():
+                    selects[topic] = self._settings.topics.selects(topic)
+                found[group] = {at: each for at, each in answer.items() if selects[at.topic]}
+            elif not has_code(answer, "GROUP_ID_NOT_FOUND"):
+                problems.append(Problem(group, str(answer)))
+        return found, problems
+
+    def _publish(self, offsets: Mapping[str, Offsets], listed_at_ms: int) -> list[Problem]:
+        topic, problems = self._settings.checkpoints_topic, []
+        news = (
+            new
+            for group, each in offsets.items()
+            for new in self._published.news(group, each, self._translation.translate)
+        )
+        while some := list(islice(news, _RECORDS_A_WRITE)):
+            records, written = [], []
+            for checkpoint in some:
+                try:
+                    key, value = encode_checkpoint(checkpoint)
+                except MalformedRecord as error:
+                    problems.append(Problem(checkpoint.group, f"no checkpoint can be written: {error}"))
+                else:
+                    records.append(SmallRecord(topic, 0, key, value, timestamp_ms=listed_at_ms))
+                    written.append(checkpoint)
+            self._writer.write(records)
+            self._published.add(written)
+        return problems

@@ -1,0 +1,90 @@
+"""Which checkpoints have been published, and which are news: MirrorMaker 2's rules. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+
+from farshore.errors import MalformedRecord
+from farshore.kafka.facts import Record
+from farshore.kafka.groups import Committed
+from farshore.model import Checkpoint, Flow, TopicPartition
+from farshore.naming import ReplicationPolicy
+from farshore.wire.internal import decode_checkpoint
+
+OfGroups = Mapping[str, Mapping[TopicPartition, Checkpoint]]
+"""Checkpoints by group and by partition, named as on the target."""
+
+Offsets = Mapping[TopicPartition, Committed]
+"""What a group has committed, by partition, named as on the source."""
+
+Translate = Callable[[TopicPartition, int], int | None]
+
+
+class Published:
+    """The last checkpoint of each group and partition: what a new one is compared with. Does no I/O."""
+
+    def __init__(self, flow: Flow, policy: ReplicationPolicy) -> None:
+        self._flow = flow
+        self._policy = policy
+        self._last: dict[str, dict[TopicPartition, Checkpoint]] = {}
+        self._remote_topics: dict[str, str] = {}
+
+    def load(self, earlier: Iterable[Checkpoint]) -> None:
+        """`earlier` ones, the latest of a partition last; those that have been published here are later still."""
+        here, self._last = self._last, {}
+        self.add(earlier)
+        self.add(each for by_partition in here.values() for each in by_partition.values())
+
+    def add(self, checkpoints: Iterable[Checkpoint]) -> None:
+        for each in checkpoints:
+            self._last.setdefault(each.group, {})[each.partition] = each
+
+    def news(self, group: str, offsets: Offsets, translate: Translate) -> Iterator[Checkpoint]:
+        """What to publish for a group: the first of a partition, one further on downstream, or one of a group that
+        itself went back upstream."""
+        for at, committed in offsets.items():
+            downstream = translate(at, committed.offset)
+            if downstream is None or downstream < 0:
+                continue
+            new = Checkpoint(group, self.remote(at), committed.offset, downstream, committed.metadata)
+            last = self._last.get(group, {}).get(new.partition)
+            if (
+                last is None
+                or new.upstream_offset < last.upstream_offset
+                or new.downstream_offset > last.downstream_offset
+            ):
+                yield new
+
+    def current(self, group: str, offsets: Offsets) -> dict[TopicPartition, Checkpoint]:
+        """The last checkpoints on the partitions a group stands on; none that is ahead of the group, as when it went
+        back to where offsets cannot be translated."""
+        found = {}
+        for at, committed in offsets.items():
+            last = self._last.get(group, {}).get(self.remote(at))
+            if last is not None and last.upstream_offset <= committed.offset:
+                found[last.partition] = last
+        return found
+
+    def remote(self, at: TopicPartition) -> TopicPartition:
+        """Where a reader of `at` reads on. A topic that came from the target has its origin there, not a copy."""
+        topic = self._remote_topics.get(at.topic)
+        if topic is None:
+            from_target = self._policy.topic_source(at.topic) == self._flow.target
+            topic = (
+                self._policy.original_topic(at.topic)
+                if from_target
+                else self._policy.format_remote_topic(self._flow.source, at.topic)
+            )
+            self._remote_topics[at.topic] = topic
+        return TopicPartition(topic, at.partition)
+
+
+def decoded(records: Iterable[Record]) -> tuple[list[Checkpoint], str | None]:
+    """The checkpoints among the records of their topic; and where one is none, and why, if there is such a record."""
+    checkpoints, malformed = [], None
+    for record in records:
+        try:
+            checkpoints.append(decode_checkpoint(record.key, record.value))
+        except MalformedRecord as error:
+            malformed = f"offset {record.offset}: {error}"
+    return checkpoints, malformed

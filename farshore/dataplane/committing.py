@@ -1,0 +1,113 @@
+"""Keeping the books of a slot under exactly-once: positions and runs are committed together with what they tell of."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+
+from farshore.dataplane.bookkeeping import Bookkeeper
+from farshore.dataplane.flushing import FLUSH_EVERY_SECONDS, Flushing, Reporting
+from farshore.dataplane.lease import SlotLease
+from farshore.dataplane.progress import Notes, Progress
+from farshore.dataplane.slot import Slot
+from farshore.dataplane.transaction import Transaction
+from farshore.errors import KafkaError
+from farshore.model import TopicPartition
+
+_SETTLE_WITHIN_SECONDS = 10.0
+_LOOK_EVERY_SECONDS = 0.02
+
+
+class Aborted(Exception):
+    """The transaction was not committed, and nothing of it is: begin anew. `unsettled` kept it from being."""
+
+    def __init__(self, reason: str, unsettled: tuple[TopicPartition, ...] = ()) -> None:
+        super().__init__(reason)
+        self.unsettled = unsettled
+
+
+class Committing(Flushing):
+    """Exactly once. Syncs follow the commit: they are hints about records that readers can see."""
+
+    def __init__(
+        self,
+        slot: Slot,
+        progress: Progress,
+        keeper: Bookkeeper,
+        lease: SlotLease,
+        reporting: Reporting,
+        transaction: Transaction,
+        interval: float,
+    ) -> None:
+        super().__init__(slot, progress, keeper, lease, reporting)
+        self._transaction = transaction
+        self._interval = interval
+
+    async def run(self) -> None:
+        """Until cancelled. Raises Aborted."""
+        loop = asyncio.get_running_loop()
+        next_commit = loop.time()  # at once: what an aborted transaction left is overwritten
+        next_report = loop.time() + FLUSH_EVERY_SECONDS
+        while True:
+            await asyncio.sleep(_LOOK_EVERY_SECONDS)
+            now = loop.time()
+            if not self._lease.valid:
+                continue
+            if now >= next_commit:
+                async with self._writing:
+                    touched = await self._commit()
+                # Each position is a record of its own: where many partitions move, less often.
+                next_commit = now + max(self._interval, touched / self._reporting.plan.positions_at_most)
+            if now >= next_report:
+                next_report = now + FLUSH_EVERY_SECONDS
+                await self._report_if_possible("running")
+
+    async def flush(self, state: str = "running", *, letting_go: bool = False) -> None:
+        """Commit what there is. Raises Aborted."""
+        async with self._writing:
+            if self._lease.ousted is not None:
+                await self._transaction.abort()
+                return
+            await self._commit(letting_go=letting_go)
+        await self._report_if_possible(state)
+
+    async def _report_if_possible(self, state: str) -> None:
+        try:
+            await self.report(state)
+        except KafkaError:  # figures only: the next report tells more
+            return
+
+    async def _commit(self, *, letting_go: bool = False) -> int:
+        """How many positions were committed. With nothing to commit, nothing is done."""
+        if not self._transaction.is_open and not self._notes(letting_go).positions:
+            return 0
+        unsettled = await self._slot.settle(_SETTLE_WITHIN_SECONDS)
+        if unsettled:
+            raise Aborted(f"what became of batches of {_some(unsettled)} is not known", tuple(unsettled))
+        notes = self._notes(letting_go)
+        try:
+            await self._transaction.write(self._keeper.records(notes), int(time.time() * 1000))
+            await self._transaction.commit()
+        except KafkaError as error:
+            raise Aborted(str(error)) from error
+        self._progress.wrote(Notes(notes.positions, (), notes.runs))
+        self._slot.go_on()
+        await self._write_syncs(notes)
+        return len(notes.positions)
+
+    def _notes(self, letting_go: bool) -> Notes:
+        due = self._progress.due()
+        more = self._progress.open_runs().runs if letting_go else ()
+        return Notes(due.positions, due.syncs, (*due.runs, *more))
+
+    async def _write_syncs(self, notes: Notes) -> None:
+        syncs = Notes(syncs=notes.syncs)
+        try:
+            await asyncio.to_thread(self._keeper.write, syncs)
+        except KafkaError:  # due until it is written
+            return
+        self._progress.wrote(syncs)
+
+
+def _some(partitions: list[TopicPartition]) -> str:
+    return ", ".join(map(str, partitions[:5])) + (" …" if len(partitions) > 5 else "")

@@ -1,0 +1,123 @@
+"""Following the plan: a slot releases, adapts and takes partitions while it copies the others."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from farshore.dataplane import board
+from farshore.dataplane.bookkeeping import Bookkeeper
+from farshore.dataplane.flushing import Flushing, Reporting
+from farshore.dataplane.progress import Progress
+from farshore.dataplane.slot import Slot
+from farshore.dataplane.trouble import Kind, Trouble
+from farshore.errors import KafkaError
+from farshore.model import TopicPartition
+
+_RETRY_SECONDS = 1.0
+_SHORTEST_ASIDE_SECONDS = 5.0
+_LONGEST_ASIDE_SECONDS = 60.0
+
+
+@dataclass(slots=True)
+class _Aside:
+    until: float
+    pause: float
+
+
+class Asides:
+    """Partitions that kept a transaction from being committed, and are left out for a while so that the others go on.
+
+    Longer each time; a partition that has behaved for a minute begins at the beginning.
+    """
+
+    def __init__(self, reporting: Reporting) -> None:
+        self._reporting = reporting
+        self._asides: dict[TopicPartition, _Aside] = {}
+
+    def put(self, partitions: Iterable[TopicPartition], reason: str) -> None:
+        now = time.monotonic()
+        for partition in partitions:
+            last = self._asides.get(partition)
+            again = last is not None and now - last.until < _LONGEST_ASIDE_SECONDS
+            pause = min(last.pause * 2, _LONGEST_ASIDE_SECONDS) if again and last else _SHORTEST_ASIDE_SECONDS
+            self._asides[partition] = _Aside(now + pause, pause)
+            said = f"{reason}; left out of transactions for {pause:.0f} s, so that the others go on"
+            self._reporting.set_aside[partition] = board.TroubleReport(
+                str(partition), Kind.PASSING.value, said, time.time()
+            )
+
+    def now(self) -> set[TopicPartition]:
+        """Those that are left out at this moment."""
+        left_out = {partition for partition, aside in self._asides.items() if time.monotonic() < aside.until}
+        for partition in self._reporting.set_aside.keys() - left_out:
+            del self._reporting.set_aside[partition]
+        return left_out
+
+
+class Following:
+    """Of one `Slot`. `run` in a task of its own, after the first `follow`."""
+
+    def __init__(
+        self,
+        slot: Slot,
+        progress: Progress,
+        keeper: Bookkeeper,
+        books: Flushing,
+        reporting: Reporting,
+        asides: Asides,
+        to_end: asyncio.Event,
+    ) -> None:
+        self._slot = slot
+        self._progress = progress
+        self._keeper = keeper
+        self._books = books
+        self._reporting = reporting
+        self._asides = asides
+        self._to_end = to_end
+        self._left_out: set[TopicPartition] = set()
+
+    async def run(self, changed: asyncio.Event) -> None:
+        """Until cancelled: follow what `reporting.plan` has become."""
+        trouble = Trouble(f"slot {self._reporting.plan.slot}: its plan")
+        while True:
+            try:
+                async with asyncio.timeout(_RETRY_SECONDS):
+                    await changed.wait()
+            except TimeoutError:
+                pass
+            changed.clear()
+            if self._reporting.followed == self._reporting.plan.version and self._asides.now() == self._left_out:
+                continue
+            try:
+                await self.follow()
+                trouble.end()
+            except KafkaError as error:
+                trouble.begin(str(error))
+                await asyncio.sleep(_RETRY_SECONDS)
+                changed.set()
+
+    async def follow(self) -> None:
+        """Release what the plan does not hold, adapt what it holds, take what it adds. Again, if it failed half-way."""
+        plan, slot, left_out = self._reporting.plan, self._slot, self._asides.now()
+        wanted = {copied.partition: copied for copied in plan.copied if copied.partition not in left_out}
+        leaving = slot.partitions.keys() - wanted.keys()
+        if leaving:
+            await slot.release(leaving)
+        gone = self._progress.partitions - wanted.keys()
+        if gone:
+            await self._books.flush(letting_go=True)
+            self._progress.forget(gone)
+        for partition, copied in slot.partitions.items():
+            if wanted[partition] != copied:
+                slot.adapt(wanted[partition])
+        new = [wanted[partition] for partition in wanted.keys() - slot.partitions.keys()]
+        slot.set_pace(plan.bytes_per_second)
+        if new:
+            await slot.take(new, await asyncio.to_thread(self._keeper.positions))
+        self._reporting.followed, self._left_out = plan.version, left_out
+        await self._books.flush()
+        if plan.end:
+            self._to_end.set()

@@ -1,0 +1,89 @@
+"""`farshore handback`: end a running Farshore, make sure that nobody has the flow, and that MirrorMaker 2 can go on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from farshore.config import FlowSettings
+from farshore.config.entries import Deployment
+from farshore.dataplane import board
+from farshore.dataplane.bookkeeping import read_position_records
+from farshore.errors import CommandRefused
+from farshore.ops.as_mm2_reads import Checked, check, positions_found
+from farshore.ops.flows import look_at_logs, partitions_of, reset_policy
+from farshore.ops.holding import Held, holding, write_board
+from farshore.ops.sight import GLANCE_SECONDS, State, look, watching
+
+_ENDED_WITHIN_SECONDS = 120.0
+"""More than a Farshore takes whose target does not answer."""
+
+
+@dataclass(frozen=True, slots=True)
+class HandedBack:
+    """Nobody copies the flow any more. `then` is what starts MirrorMaker 2, line by line."""
+
+    flow: str
+    checked: tuple[Checked, ...]
+    then: tuple[str, ...]
+
+    @property
+    def problems(self) -> tuple[Checked, ...]:
+        return tuple(each for each in self.checked if each.problem)
+
+
+def hand_back(flow: FlowSettings, say: Callable[[str], None]) -> HandedBack:
+    """Whoever runs the flow is asked to end, also a standby that takes it up meanwhile. Raises CommandRefused if that
+    takes too long, KafkaError."""
+    sight = look(flow, GLANCE_SECONDS)
+    if sight.state is State.NEVER:
+        raise CommandRefused(f"{flow.flow}: Farshore has never copied it, there is nothing to hand back")
+    asked = 0
+    with watching(flow) as watch:
+        if sight.state in (State.RUNNING, State.STOPPING):
+            watch.picture.begin_with(sight.picture)
+
+        def ask_to_end() -> None:
+            nonlocal asked
+            lease = watch.picture.lease
+            if lease is not None and not lease.stop and lease.generation > asked:
+                write_board(flow, [board.End(lease.generation)])
+                asked = lease.generation
+                say(f"{flow.flow}: generation {asked} has been asked to end")
+
+        with holding(flow, within=_ENDED_WITHIN_SECONDS, meanwhile=ask_to_end) as held:
+            say(f"{flow.flow}: nobody copies it any more")
+            return HandedBack(str(flow.flow), _checked(held), tuple(how_to_start(flow)))
+
+
+def _checked(held: Held) -> tuple[Checked, ...]:
+    flow = held.flow
+    partitions = partitions_of(flow)
+    logs = look_at_logs(flow, partitions)
+    records = read_position_records(held.books, flow.flow, flow.worker.connection)
+    found = positions_found(records, held.books, flow.flow.source)
+    rows = []
+    for partition, remote in sorted(partitions.items()):
+        row = check(partition, remote, found.positions.get(partition), logs[partition], reset_policy(flow))
+        misread = found.problems.get(partition)
+        rows.append(Checked(partition, row.stands, row.logs, problem=misread) if misread else row)
+    return tuple(rows)
+
+
+def how_to_start(flow: FlowSettings) -> list[str]:
+    """MirrorMaker 2, with the files that were given."""
+    files = " ".join(flow.files)
+    match flow.deployment:
+        case Deployment.DEDICATED:
+            return [f"connect-mirror-maker.sh {files}"]
+        case Deployment.STRIMZI:
+            return ["# with spec.replicas as it was before Farshore took over, and no connector paused or stopped", *[
+                f"kubectl apply -f {file}" for file in flow.files
+            ]]  # fmt: skip
+        case Deployment.CONNECT:
+            worker = next((item.origin.file for item in flow.worker.effective if item.origin.file in flow.files), None)
+            return [
+                f"connect-distributed.sh {worker or 'WORKER.properties'}",
+                "# for connectors that were paused or stopped; those that were deleted are to be created again",
+                *(f"curl -X PUT http://localhost:8083/connectors/{each.name}/resume" for each in flow.connectors),
+            ]

@@ -1,0 +1,119 @@
+"""Holding a flow that nobody copies, to set positions by hand. MirrorMaker 2 and Farshore are kept out meanwhile."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+
+from farshore.config import FlowSettings
+from farshore.control.internal_topics import ensure_internal_topics
+from farshore.dataplane import board
+from farshore.dataplane.assignment import Gap, Resume
+from farshore.dataplane.bookkeeping import Bookkeeper, Books, read_positions
+from farshore.dataplane.picture import Picture
+from farshore.dataplane.progress import Notes
+from farshore.errors import CommandRefused
+from farshore.kafka.lock import FlowLock
+from farshore.kafka.small_records import SmallRecord, SmallRecords
+from farshore.model import Lineage, TopicPartition
+from farshore.naming import board_topic
+from farshore.ops.flows import Logs, copying_of, source_cluster, target_cluster
+from farshore.ops.moves import Move
+from farshore.ops.sight import State, look
+
+_TAKE_WITHIN_SECONDS = 20.0
+_LOOK_EVERY_SECONDS = 0.2
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """A flow in our hands. `picture` is what its board says, `books` is where its positions stand."""
+
+    flow: FlowSettings
+    picture: Picture
+    books: Books
+    _lock: FlowLock
+
+    def positions(self) -> dict[TopicPartition, Resume]:
+        return read_positions(self.books, self.flow.flow, self.flow.worker.connection)
+
+    def write(self, moves: Sequence[Move], logs: dict[TopicPartition, Logs], reason: str) -> None:
+        """Set the positions, and note on the board what is left out for it. Raises KafkaError, CommandRefused.
+
+        The gaps first: better one that is told and not there than the other way round.
+        """
+        if not self._lock.held:
+            raise CommandRefused(f"{self.flow.flow}: the lock was lost meanwhile, nothing was changed: try again")
+        write_board(self.flow, [self._with_gap(move, reason) for move in moves if move.left_out])
+        generation = self.picture.lease.generation if self.picture.lease else 0
+        positions = tuple((move.partition, move.to - 1, _lineage(logs[move.partition], generation)) for move in moves)
+        source, target = copying_of(self.flow).source.consumer.connection, self.flow.worker.producer.connection
+        with Bookkeeper(self.books, self.flow.flow, source, target, "farshore") as keeper:
+            keeper.write(Notes(positions=positions))
+
+    def _with_gap(self, move: Move, reason: str) -> board.Gaps:
+        known = self.picture.gaps.get(move.partition) or board.Gaps(move.partition, 0, 0, ())
+        return known.with_gap(Gap(move.partition, move.stands, move.to, reason, time.time()))
+
+
+@contextmanager
+def holding(
+    flow: FlowSettings, *, within: float = _TAKE_WITHIN_SECONDS, meanwhile: Callable[[], None] = lambda: None
+) -> Iterator[Held]:
+    """The flow is ours in the block, and nobody else writes it. Makes internal topics that are missing.
+
+    `meanwhile` is called again and again while we wait for it. Raises CommandRefused if somebody has it, KafkaError.
+    """
+    ensured = ensure_internal_topics(flow, source_cluster(flow), target_cluster(flow))
+    missing = [problem.reason for problem in ensured.problems if problem.missing]
+    if missing:
+        raise CommandRefused(f"{flow.flow}: {missing[0]}")
+    worker = flow.worker
+    lock = FlowLock(
+        worker.connection,
+        cluster=flow.flow.target,
+        group=worker.group_id,
+        board_topic=board_topic(flow.flow.source),
+        session_timeout=worker.session_timeout.total_seconds(),
+        on_lost=lambda: None,
+    )
+    with ExitStack() as stack:
+        lock.start()
+        stack.callback(lock.release)
+        _take(lock, flow, within, meanwhile)
+        # Slots of a driver that was killed may copy on until their lease has lapsed.
+        sight = look(flow)
+        if sight.state in (State.RUNNING, State.STOPPING):
+            raise CommandRefused(f"{flow.flow} is still being copied by a Farshore: try again when it has stopped")
+        yield Held(flow, sight.picture, Books.of(flow, ensured.partitions[flow.positions_topic]), lock)
+
+
+def _take(lock: FlowLock, flow: FlowSettings, within: float, meanwhile: Callable[[], None]) -> None:
+    where = f"the group {flow.worker.group_id} on {flow.flow.target}"
+    give_up_at = time.monotonic() + within
+    while not lock.wait(_LOOK_EVERY_SECONDS):
+        if lock.refusal is not None:
+            raise CommandRefused(
+                f"{flow.flow}: MirrorMaker 2 or a Connect cluster is running in {where}: stop it first"
+            )
+        if time.monotonic() > give_up_at:
+            raise CommandRefused(f"{flow.flow}: a Farshore holds the flow, or waits for it, in {where}: stop it first")
+        meanwhile()
+
+
+def write_board(flow: FlowSettings, entries: Sequence[board.Entry]) -> None:
+    """Raises KafkaError."""
+    if entries:
+        writer = SmallRecords(flow.worker.connection, cluster=flow.flow.target, client_id="farshore")
+        topic = board_topic(flow.flow.source)
+        try:
+            writer.write([SmallRecord(topic, 0, *board.encode(entry)) for entry in entries])
+        finally:
+            writer.close()
+
+
+def _lineage(logs: Logs, generation: int) -> Lineage:
+    """Somebody has decided for the logs as they are now: what was known of earlier ones counts no more."""
+    return Lineage(generation, logs.source.topic_id, logs.remote.topic_id if logs.remote else None)

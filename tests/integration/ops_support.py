@@ -1,0 +1,78 @@
+"""What the tests of operators' commands share: the commands as a user gives them, and a flow that one is given for."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+import sys
+from pathlib import Path
+from typing import Any, NamedTuple
+from unittest import mock
+
+import pytest
+from test_run_support import Mirror
+
+from farshore.cli import main
+
+
+class Answer(NamedTuple):
+    code: int
+    out: str
+    err: str
+
+    @property
+    def said(self) -> str:
+        return f"{self.out}{self.err}"
+
+
+def farshore(command: str, mirror: Mirror, *arguments: str, answer: str = "") -> Answer:
+    """`farshore COMMAND mm2.properties …`, in this process, for speed; `answer` is what is typed when it asks."""
+    out, err = io.StringIO(), io.StringIO()
+    with (
+        mock.patch.object(sys, "argv", ["farshore", command, str(mirror.properties), *arguments]),
+        mock.patch.object(sys, "stdin", io.StringIO(answer)),
+        contextlib.redirect_stdout(out),
+        contextlib.redirect_stderr(err),
+        pytest.raises(SystemExit) as ended,
+    ):
+        main()
+    code = ended.value.code
+    assert isinstance(code, int)
+    return Answer(code, out.getvalue(), err.getvalue())
+
+
+def status(mirror: Mirror) -> Any:
+    """The only flow, as `farshore status --json` tells of it."""
+    answer = farshore("status", mirror, "--json")
+    assert answer.code == 0, answer.said
+    (flow,) = json.loads(answer.out)["flows"]
+    assert flow["flow"] == f"{mirror.alias}->B"
+    return flow
+
+
+def values(mirror: Mirror, topic: str, partition: int = 0) -> list[bytes | None]:
+    """What was copied, in order."""
+    return [record.value for record in mirror.copied(topic) if record.partition == partition]
+
+
+def numbered(begin: int, end: int, partition: int = 0) -> list[dict[str, Any]]:
+    """Records whose values are their numbers."""
+    return [{"value": b"%d" % number, "partition": partition} for number in range(begin, end)]
+
+
+def as_values(begin: int, end: int) -> list[bytes]:
+    return [b"%d" % number for number in range(begin, end)]
+
+
+def once(mirror: Mirror, log: str = "farshore.log") -> str:
+    """Copy what is there, with a Farshore of its own; what it said."""
+    with mirror.running("--once", log=log) as program:
+        assert program.ended() == 0, program.said
+        return program.said
+
+
+def home_of(base: Path, name: str) -> Path:
+    home = base / name
+    home.mkdir()
+    return home
