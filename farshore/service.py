@@ -6,6 +6,7 @@ slots, looks for new topics on `refresh.topics.interval.seconds`, and stops in o
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import os
 import threading
@@ -28,8 +29,8 @@ from farshore.dataplane.plan import Share, plan_slots
 from farshore.dataplane.spark import open_session
 from farshore.dataplane.task import ExactlyOnce, Order
 from farshore.dataplane.transaction import fence, transactional_id
-from farshore.dataplane.trouble import Kind
-from farshore.errors import FarshoreError, KafkaError, RequestRefused
+from farshore.dataplane.trouble import Kind, Trouble
+from farshore.errors import AuthenticationFailed, FarshoreError, KafkaError, RequestRefused
 from farshore.kafka.cluster import Cluster
 from farshore.kafka.lock import FlowLock
 from farshore.kafka.raw import At, IsolationLevel
@@ -89,7 +90,8 @@ class Service:
 
     @property
     def failures(self) -> list[str]:
-        """Why flows have ended by themselves without having copied all; only with `once`."""
+        """Why flows have ended by themselves: with `once` without having copied all, else because a cluster did not
+        let us in from the beginning."""
         return [runner.failure for runner in self._runners if runner.failure is not None]
 
     @property
@@ -125,6 +127,9 @@ class _FlowRunner:
         self._positions_partitions = 0
         self._exactly_once = _exactly_once(settings)
         self._handed_back = False
+        self._was_held = False
+        self._trouble = Trouble(str(settings.flow))
+        self._trouble_looking = Trouble(f"{settings.flow}: new topics cannot be looked for")
         self.lost = threading.Event()
         self.failure: str | None = None
         self.stopping = threading.Event()
@@ -154,7 +159,10 @@ class _FlowRunner:
         return [r for r in list(self._watch.picture.reports.values()) if r.generation == self._number]
 
     def _run(self) -> None:
-        """Holds the flow, again and again where it was lost, until we are to stop, or done with `once`."""
+        """Holds the flow, again and again where it was lost, until we are to stop, or done with `once`.
+
+        Where the brokers do not let us in before we ever held it, somebody has to mend the settings: that ends it.
+        """
         while not self.stopping.is_set():
             try:
                 self._hold_and_copy()
@@ -162,24 +170,30 @@ class _FlowRunner:
                 if self._handed_back or (self._once and not self.lost.is_set()):
                     return
             except FarshoreError as error:
-                _log.warning("%s: %s", self._settings.flow, error)
                 reason = str(error)
+                ends_it = isinstance(error, AuthenticationFailed) and not self._was_held
             except Exception as error:
                 # A fault of our own must not end a flow without a word.
                 _log.exception("%s: this is a fault in Farshore, please report it", self._settings.flow)
-                reason = f"{type(error).__name__}: {error}"
+                reason, ends_it = f"{type(error).__name__}: {error}", False
             else:
                 continue
-            self._state = f"waiting: {reason}"
-            if self._once:
-                self.failure = reason
+            if self._once or ends_it:
+                _log.error("%s: ended: %s", self._settings.flow, reason)
+                self._state, self.failure = f"ended: {reason}", reason
                 return
-            self.stopping.wait(_RETRY_SECONDS)
+            self._state = f"waiting: {reason}"
+            self._trouble.begin(reason)
+            while not self._trouble.over and not self.stopping.wait(0.1):
+                pass
 
     def _hold_and_copy(self) -> None:
         flow, worker = self._settings.flow, self._settings.worker
         source = Cluster(flow.source, self._source_settings.source.admin)
         target = Cluster(flow.target, self._source_settings.target.admin)
+        for cluster in (source, target):  # nothing is made on the one before the other has let us in
+            with contextlib.suppress(RequestRefused):
+                cluster.describe()
         ensured = ensure_internal_topics(self._settings, source, target)
         for problem in ensured.problems:
             _log.warning("%s: %s (%s): %s", flow, problem.topic.name, problem.topic.purpose, problem.reason)
@@ -215,7 +229,11 @@ class _FlowRunner:
         patient_until = time.monotonic() + _RETRY_SECONDS
         while not self.stopping.is_set():
             if lock.wait(0.5):
+                self._was_held = True
+                self._trouble.end()
                 return True
+            if isinstance(lock.refusal, AuthenticationFailed):
+                raise lock.refusal
             reason = str(lock.refusal) if lock.refusal else "another Farshore holds the flow, or the group is forming"
             self._state = f"standby: {reason}"
             if reason != told and (lock.refusal or time.monotonic() > patient_until):
@@ -266,9 +284,10 @@ class _FlowRunner:
                 except KafkaError as error:
                     if self._generation is None:
                         raise
-                    _log.warning("%s: cannot look for topics just now: %s", self._settings.flow, error)
+                    self._trouble_looking.begin(str(error))
                     next_look = time.monotonic() + max(_RETRY_SECONDS, interval)
                     continue
+                self._trouble_looking.end()
                 known = frozenset(partition.topic for partition in synced.partitions)
                 self._tell(synced)
                 self._replan(synced, lock)

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
+from confluent_kafka import KafkaException
 from records import create_topic, produce
 from slots import delete_topic
 from test_run_support import Load, Mirror, recopied, wait_until
@@ -88,12 +90,9 @@ def test_a_remote_topic_deleted_and_made_anew_by_somebody_else_while_records_are
     remote = mirror.remote(topic)
     with Load(source_cluster, topic, 1) as load, mirror.running() as program:
         wait_until(lambda: mirror.has_copied(topic, 500), "records copied")
-        # At once, as often as it takes: nobody may get the time to notice that there is no such topic.
         delete_topic(target_cluster.bootstrap_servers, remote, within=60)
-        try:
+        with suppress(KafkaException):  # it exists already: Farshore was faster
             create_topic(target_cluster.bootstrap_servers, remote)
-        except Exception as error:
-            assert "already exists" in str(error)  # Farshore was faster
         load.wait_for_more(1000)
         load.end()
         wait_until(lambda: set(mirror.copied(topic)) == set(mirror.written(topic)), "all records copied again")
@@ -124,11 +123,13 @@ def test_a_source_topic_deleted_under_a_running_farshore_is_said_once_and_given_
         wait_until(lambda: mirror.has_copied(stays, copied + 3000), "the other topic going on")
         assert program.said.count(doomed) == said, program.said
         assert program.said.count(gone) == 1
-        assert not [each for report in mirror.board().reports.values() for each in report.troubles]
+        assert mirror.troubles() == []
 
         # And if it comes back, it is another one.
         create_topic(source_cluster.bootstrap_servers, doomed, 2)
-        produce(source_cluster.bootstrap_servers, doomed, [{"value": b"new%d" % n, "partition": n % 2} for n in range(10)])
+        produce(
+            source_cluster.bootstrap_servers, doomed, [{"value": b"new%d" % n, "partition": n % 2} for n in range(10)]
+        )
         wait_until(lambda: mirror.has_copied(doomed, 1010), "what came back being copied")
         load.end()
         wait_until(lambda: mirror.has_copied(stays, load.count), "all records copied")

@@ -9,7 +9,7 @@ import sys
 import threading
 import time
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -18,6 +18,7 @@ from confluent_kafka import TopicPartition as Partition
 from records import Record, read_all
 
 from farshore.config.security import Connection
+from farshore.dataplane.board import TroubleReport
 from farshore.dataplane.picture import Picture, read_picture
 from farshore.local import Cluster
 from farshore.local.processes import BoundProcess
@@ -57,7 +58,7 @@ class Mirror:
         self.target = target
         self.alias = f"a{uuid.uuid4().hex[:8]}"
         self.properties = home / "mm2.properties"
-        lines = {
+        self._lines = {
             "clusters": f"{self.alias}, B",
             f"{self.alias}.bootstrap.servers": source.bootstrap_servers,
             "B.bootstrap.servers": target.bootstrap_servers,
@@ -79,20 +80,28 @@ class Mirror:
             "emit.heartbeats.enabled": "false",
             **settings,
         }
-        self.properties.write_text("".join(f"{key} = {value}\n" for key, value in lines.items()))
+        self.configure({})
+
+    def configure(self, settings: Mapping[str, str], prefix: str = "") -> None:
+        """More settings, or others, each behind `prefix`."""
+        self._lines |= {prefix + key: value for key, value in settings.items()}
+        self.properties.write_text("".join(f"{key} = {value}\n" for key, value in self._lines.items()))
 
     def remote(self, topic: str) -> str:
         return f"{self.alias}.{topic}"
 
     def copied(self, topic: str) -> list[Record]:
-        return read_all(self.target.bootstrap_servers, self.remote(topic))
+        return read_all(self.target.direct_bootstrap_servers, self.remote(topic))
 
     def written(self, topic: str) -> list[Record]:
-        return read_all(self.source.bootstrap_servers, topic)
+        return read_all(self.source.direct_bootstrap_servers, topic)
+
+    def count(self, topic: str) -> int:
+        """How many records are there; none while there is no remote topic."""
+        return count_records(self.target.direct_bootstrap_servers, self.remote(topic))
 
     def has_copied(self, topic: str, at_least: int) -> bool:
-        """Whether so many records are there; also false while there is no remote topic."""
-        return count_records(self.target.bootstrap_servers, self.remote(topic)) >= at_least
+        return self.count(topic) >= at_least
 
     def board(self) -> Picture:
         """What the flow's board says now."""
@@ -109,6 +118,10 @@ class Mirror:
             if report.generation == board.lease.generation and report.plan == board.plans[report.slot].version
         ]
         return {copied.partition for plan in followed for copied in plan.copied}
+
+    def troubles(self) -> list[TroubleReport]:
+        """What the slots report."""
+        return [each for report in self.board().reports.values() for each in report.troubles]
 
     @contextmanager
     def running(self, *arguments: str, log: str = "farshore.log") -> Iterator[Farshore]:
@@ -214,7 +227,7 @@ class Load:
 
     def __init__(self, cluster: Cluster, topic: str, partitions: int, rate: int = 500) -> None:
         self._producer = Producer(
-            {"bootstrap.servers": cluster.bootstrap_servers, "enable.idempotence": True, "linger.ms": 5,
+            {"bootstrap.servers": cluster.direct_bootstrap_servers, "enable.idempotence": True, "linger.ms": 5,
              "message.timeout.ms": 120_000, "log_level": 0}
         )  # fmt: skip
         self._topic = topic
