@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from farshore.config.settings import FlowSettings, Settings, SourceSettings
-from farshore.control.internal_topics import ensure_internal_topics
+from farshore.control.internal_topics import InternalTopics, ensure_internal_topics
 from farshore.control.topic_configs import RemoteTopic
 from farshore.control.topics import TopicSync, sync_topics
 from farshore.dataplane import board
@@ -42,6 +42,8 @@ _log = logging.getLogger(__name__)
 
 _RETRY_SECONDS = 5.0
 _GONE = (Kind.SOURCE_GONE.value, Kind.REMOTE_GONE.value)
+_NEEDED_TO_COPY = ("positions", "the plan", "exact translation", "offset syncs")
+"""What the internal topics are for that slots write to; without the others, records are copied all the same."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,6 +130,7 @@ class _FlowRunner:
         self._exactly_once = _exactly_once(settings)
         self._handed_back = False
         self._was_held = False
+        self._told: set[str] = set()
         self._trouble = Trouble(str(settings.flow))
         self._trouble_looking = Trouble(f"{settings.flow}: new topics cannot be looked for")
         self.lost = threading.Event()
@@ -195,9 +198,8 @@ class _FlowRunner:
             with contextlib.suppress(RequestRefused):
                 cluster.describe()
         ensured = ensure_internal_topics(self._settings, source, target)
-        for problem in ensured.problems:
-            _log.warning("%s: %s (%s): %s", flow, problem.topic.name, problem.topic.purpose, problem.reason)
-        missing = [problem.reason for problem in ensured.problems if problem.missing]
+        self._tell_of_internal_topics(ensured)
+        missing = [each.reason for each in ensured.problems if each.missing and each.topic.purpose in _NEEDED_TO_COPY]
         if missing:
             raise RequestRefused(missing[0], cluster=flow.target, code="INTERNAL_TOPIC_MISSING", retriable=True)
         self._positions_partitions = ensured.partitions[self._settings.positions_topic]
@@ -337,6 +339,12 @@ class _FlowRunner:
                 return True
             self.lost.set()
         return False
+
+    def _tell_of_internal_topics(self, found: InternalTopics) -> None:
+        for problem in found.problems:
+            if problem.reason not in self._told:
+                _log.warning("%s: %s", self._settings.flow, problem.reason)
+        self._told = {problem.reason for problem in found.problems}
 
     def _tell(self, synced: TopicSync) -> None:
         for topic, partitions in {**synced.created, **synced.grown}.items():

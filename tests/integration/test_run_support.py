@@ -97,11 +97,17 @@ class Mirror:
         return read_all(self.source.direct_bootstrap_servers, topic)
 
     def count(self, topic: str) -> int:
-        """How many records are there; none while there is no remote topic."""
+        """How many records are there, or with transactions at most; none while there is no remote topic."""
         return count_records(self.target.direct_bootstrap_servers, self.remote(topic))
 
     def has_copied(self, topic: str, at_least: int) -> bool:
-        return self.count(topic) >= at_least
+        if self.count(topic) < at_least:
+            return False
+        return not self._transactional or len(self.copied(topic)) >= at_least
+
+    @property
+    def _transactional(self) -> bool:
+        return any(key.endswith("exactly.once.source.support") and on == "enabled" for key, on in self._lines.items())
 
     def board(self) -> Picture:
         """What the flow's board says now."""
@@ -228,7 +234,7 @@ class Load:
     def __init__(self, cluster: Cluster, topic: str, partitions: int, rate: int = 500) -> None:
         self._producer = Producer(
             {"bootstrap.servers": cluster.direct_bootstrap_servers, "enable.idempotence": True, "linger.ms": 5,
-             "message.timeout.ms": 120_000, "log_level": 0}
+             "message.timeout.ms": 240_000, "queue.buffering.max.messages": 1_000_000, "log_level": 0}
         )  # fmt: skip
         self._topic = topic
         self._partitions = partitions
