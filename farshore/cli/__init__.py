@@ -8,7 +8,7 @@ import sys
 import typer
 
 from farshore import __version__
-from farshore.cli import check, demo, handback, local, reset, run, skip, status
+from farshore.cli import check, demo, handback, local, reset, run, skip, status, translate
 from farshore.errors import BadArgument, FarshoreError
 
 app = typer.Typer(
@@ -26,6 +26,7 @@ app.command(name="status")(status.status)
 app.command(name="skip")(skip.skip)
 app.command(name="reset")(reset.reset)
 app.command(name="handback")(handback.handback)
+app.command(name="translate")(translate.translate)
 app.command(name="demo")(demo.demo)
 app.add_typer(local.app, name="local")
 

@@ -40,7 +40,7 @@ class FlowsView:
     def table(self, flows: list[FlowStatus]) -> Table:
         records, size = self._measure(flows)
         table = Table(box=None, pad_edge=False)
-        for title in ("flow", "state", "records/s", "MB/s", "lag", "records", "in trouble"):
+        for title in ("flow", "state", "records/s", "MB/s", "lag", "behind", "records", "in trouble"):
             table.add_column(title, justify="left" if title in ("flow", "state") else "right")
         for each in flows:
             table.add_row(
@@ -49,8 +49,9 @@ class FlowsView:
                 f"{records[each.flow]:,.0f}",
                 f"{size[each.flow] / 1e6:,.2f}",
                 f"{each.lag:,}",
+                f"{each.lag_seconds:,.1f} s",
                 f"{each.records:,}",
-                str(len(each.troubles)),
+                str(_in_trouble(each)),
             )
         return table
 
@@ -58,7 +59,8 @@ class FlowsView:
         records, size = self._measure(flows)
         return [
             f"{each.flow}  {each.state}  {records[each.flow]:,.0f} records/s  {size[each.flow] / 1e6:,.2f} MB/s  "
-            f"lag {each.lag:,}" + (f"  in trouble: {len(each.troubles)}" if each.troubles else "")
+            f"lag {each.lag:,}, {each.lag_seconds:,.1f} s"
+            + (f"  in trouble: {_in_trouble(each)}" if _in_trouble(each) else "")
             for each in flows
         ]
 
@@ -67,6 +69,11 @@ class FlowsView:
             self._records.rates({each.flow: each.records for each in flows}),
             self._bytes.rates({each.flow: each.bytes for each in flows}),
         )
+
+
+def _in_trouble(flow: FlowStatus) -> int:
+    """Partitions that are not copied just now, and passes that are degraded."""
+    return len(flow.troubles) + sum(not each.fine for each in flow.passes)
 
 
 def log_to(console: Console, level: int = logging.INFO) -> None:

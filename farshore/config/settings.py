@@ -199,6 +199,11 @@ class FlowSettings:
         return (c for c in (self.source, self.checkpoint, self.heartbeat) if c is not None)
 
     @property
+    def copies(self) -> bool:
+        """Whether records are copied, unlike in a pair that is kept for its heartbeats, or paused."""
+        return self.source is not None and not self.source.paused
+
+    @property
     def positions_topic(self) -> str:
         """Where the positions of the copying stand: the connector's own topic if it has one, else the worker's."""
         return (self.source and self.source.offsets_storage_topic) or self.worker.offset_storage_topic

@@ -97,6 +97,10 @@ def wanted_internal_topics(flow: FlowSettings) -> Iterator[InternalTopic]:
             target_alias, checkpoint.checkpoints_topic, "checkpoints", 1,
             checkpoint.checkpoints_topic_replication_factor, "checkpoints.topic.replication.factor",
         )  # fmt: skip
+    of_farshore = InternalTopic(
+        target_alias, "", "", 1, worker.offset_storage_replication_factor, "offset.storage.replication.factor"
+    )
+    yield replace(of_farshore, name=board_topic(source_alias), purpose="lock and plan", tuning=_BOARD_TUNING)
     if source is None:
         return
     if source.emit_offset_syncs_enabled:
@@ -105,14 +109,10 @@ def wanted_internal_topics(flow: FlowSettings) -> Iterator[InternalTopic]:
             source.offset_syncs_topic, "offset syncs", 1, source.offset_syncs_topic_replication_factor,
             "offset-syncs.topic.replication.factor",
         )  # fmt: skip
-    of_farshore = InternalTopic(
-        target_alias, "", "", 1, worker.offset_storage_replication_factor, "offset.storage.replication.factor"
-    )
     yield replace(
         of_farshore, name=flow.positions_topic, purpose="positions", partitions=worker.offset_storage_partitions,
         tuning=_POSITIONS_TUNING,
     )  # fmt: skip
-    yield replace(of_farshore, name=board_topic(source_alias), purpose="the plan", tuning=_BOARD_TUNING)
     yield replace(of_farshore, name=ledger_topic(source_alias), purpose="exact translation", configs=_KEPT)
 
 

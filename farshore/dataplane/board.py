@@ -4,9 +4,10 @@
     "lease"           {"generation": 3, "stop": false, …}              the driver, every second
     "plan-2"          {"generation": 3, "version": 5, "topics": …}     the driver: what slot 2 copies
     "slot-2"          {"generation": 3, "plan": 5, "lag": 17, …}       slot 2, about once a second
+    "upkeep"          {"passes": [{"name": "checkpoints", …}], …}     the driver, every few seconds
     "gaps orders-3"   {"offsets": 120, "newest": […]}                  the driver: what was never copied
     "skip orders-3"   {"to": 4711}                                     `farshore skip`, for the slot that has it
-    "end"             {"generation": 3}                                `farshore handback`, for the driver
+    "end"             {"generation": 3}                                `farshore handback`, for drivers
 
 A slot writes only under a lease of its own generation and attempt. It pauses when it has heard none for eight seconds,
 and ends when it sees a newer one, or one that says stop. So a partition never has two holders: whoever is next waits
@@ -30,6 +31,7 @@ from farshore.wire.batch import Codec
 
 LEASE_EVERY_SECONDS = 1.0
 LEASE_LASTS_SECONDS = 8.0
+UPKEEP_EVERY_SECONDS = 5.0
 GAPS_KEPT = 20
 """Of each partition, the newest; what is older is only counted."""
 
@@ -97,6 +99,33 @@ class Report:
 
 
 @dataclass(frozen=True, slots=True)
+class PassReport:
+    """How a pass of the control loop stands: fine, unless it is degraded since a time, for a reason."""
+
+    name: str
+    every: float
+    degraded_since: float | None
+    reason: str | None
+    last_run: float | None
+    took: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Upkeep:
+    """How the control loop stands. `skipped` counts group offsets that were not written, by reason.
+
+    `over`: it has ended in order. Where nothing is copied there is no lease, and this alone tells who has the flow.
+    """
+
+    generation: int
+    passes: tuple[PassReport, ...] = ()
+    heartbeat_age: float | None = None
+    groups: int = 0
+    skipped: tuple[tuple[str, int], ...] = ()
+    over: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class Gaps:
     """All that was never copied of a partition: how many times, how many offsets, and the newest of it."""
 
@@ -120,12 +149,12 @@ class Skip:
 
 @dataclass(frozen=True, slots=True)
 class End:
-    """Somebody wants the generation to end, and no other to follow it in this process."""
+    """Somebody wants the generation to end, and nobody who hears it to follow it."""
 
     generation: int
 
 
-Entry = Lease | Plan | Report | Gaps | Skip | End
+Entry = Lease | Plan | Report | Upkeep | Gaps | Skip | End
 
 
 def encode(entry: Entry) -> tuple[bytes, bytes]:
@@ -140,6 +169,8 @@ def encode(entry: Entry) -> tuple[bytes, bytes]:
             del fields["copied"]
         case Report():
             key = f"slot-{entry.slot}"
+        case Upkeep():
+            key = "upkeep"
         case Gaps():
             key = f"gaps {entry.partition}"
         case Skip():
@@ -212,6 +243,12 @@ def _read_report(fields: dict[str, Any]) -> Report:
     return Report(**fields, batches=(as_is, merged, anew), troubles=troubles, gaps=gaps)
 
 
+def _read_upkeep(fields: dict[str, Any]) -> Upkeep:
+    passes = tuple(PassReport(**each) for each in fields.pop("passes"))
+    skipped = tuple((str(reason), int(count)) for reason, count in fields.pop("skipped"))
+    return Upkeep(**fields, passes=passes, skipped=skipped)
+
+
 def _read_gaps(fields: dict[str, Any]) -> Gaps:
     newest = tuple(_gap(each) for each in fields["newest"])
     return Gaps(_partition(fields["partition"]), int(fields["times"]), int(fields["offsets"]), newest)
@@ -221,6 +258,7 @@ _READERS: dict[bytes, Callable[[dict[str, Any]], Entry]] = {
     b"lease": _read_lease,
     b"plan-": _read_plan,
     b"slot-": _read_report,
+    b"upkeep": _read_upkeep,
     b"gaps ": _read_gaps,
     b"skip ": lambda fields: Skip(_partition(fields["partition"]), int(fields["to"])),
     b"end": lambda fields: End(int(fields["generation"])),

@@ -7,6 +7,7 @@ from enum import Enum
 
 from farshore.model import Run
 from farshore.wire.batch import Batch, Codec, OldBatch, Scan
+from farshore.wire.lone import Stretch
 
 
 class Path(Enum):
@@ -21,13 +22,13 @@ class Path(Enum):
 class Target:
     """What the remote topic takes. `codec` is one that a setting asks for, None keeps the source's.
 
-    Batches smaller than `merge_below` bytes are packed together, up to that size.
+    Batches of few records and less than `merge_below` bytes are packed together, up to that size.
     """
 
     max_message_bytes: int = 1_048_588
     log_append_time: bool = False
     codec: Codec | None = None
-    merge_below: int = 16_384
+    merge_below: int = 65_536
 
 
 @dataclass(slots=True)
@@ -43,7 +44,7 @@ class Sent:
     last_offset: int
     record_count: int
     sequence: int
-    sources: tuple[Batch | OldBatch, ...]
+    sources: tuple[Batch | OldBatch | Stretch, ...]
     held: int
     path: Path
     acknowledged: bool = False
@@ -60,7 +61,7 @@ class Sent:
     def leader_epoch(self) -> int:
         """Of the last batch that it came from; -1 if that has none."""
         last = self.sources[-1]
-        return last.leader_epoch if isinstance(last, Batch) else -1
+        return -1 if isinstance(last, OldBatch) else last.leader_epoch
 
 
 @dataclass(frozen=True, slots=True)

@@ -94,10 +94,11 @@ class Finding:
             self._set_leaders(entry, source, target)
 
     async def _metadata(self, entries: Collection[Entry]) -> tuple[ClusterMetadata, ClusterMetadata]:
-        return await asyncio.gather(
-            self._source.metadata({e.partition.topic for e in entries}),
-            self._target.metadata({e.remote.topic for e in entries}),
-        )
+        source = await self._source.metadata({e.partition.topic for e in entries})
+        began = time.monotonic()
+        target = await self._target.metadata({e.remote.topic for e in entries})
+        self._hand.note_answer(time.monotonic() - began)
+        return source, target
 
     def _set_leaders(self, entry: Entry, source: ClusterMetadata, target: ClusterMetadata) -> None:
         entry.source_leader = source.leader_of(entry.partition)

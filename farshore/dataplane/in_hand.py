@@ -68,14 +68,15 @@ class Entry:
 
     @property
     def lag(self) -> int:
-        return max(0, self.log_end - self.copy.position) if self.placed and self.log_end is not None else 0
+        return max(0, self.log_end - self.position) if self.log_end is not None else 0
 
 
 class InHand:
     """`stale` is set when leaders have to be looked for, `unplaced` when partitions have to be placed, `sendable` when
     there may be something to send. While `paused` nothing new is sent. `broken` fails when the slot cannot go on.
 
-    `transaction` None: at least once.
+    `transaction` None: at least once. `quickest_answer` of the target, in seconds, is what the way alone takes: any
+    other time has load in it.
     """
 
     def __init__(self, limits: Limits, progress: Progress, transaction: Transaction | None = None) -> None:
@@ -90,6 +91,7 @@ class InHand:
         self.sendable = asyncio.Event()
         self.paused = False
         self.broken: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self.quickest_answer = float("inf")
         self.bytes = 0
         self.batches = dict.fromkeys(Path, 0)
         self.gaps: list[Gap] = []
@@ -113,6 +115,10 @@ class InHand:
         oldest = (entry.copy.oldest_timestamp for entry in self.entries.values())
         times = [timestamp for timestamp in oldest if timestamp is not None and timestamp >= 0]
         return max(0.0, time.time() - min(times) / 1000) if times else 0.0
+
+    def note_answer(self, seconds: float) -> None:
+        """The target has answered a request within so many seconds."""
+        self.quickest_answer = min(self.quickest_answer, seconds)
 
     def break_off(self, error: Exception) -> None:
         """What was copied since the last commit has to be copied again, by another `Slot`."""

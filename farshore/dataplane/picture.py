@@ -25,7 +25,8 @@ _READ_WITHIN_SECONDS = 20.0
 class Picture:
     """The newest entry of each kind. Reports and plans are those of the lease's generation, and of others.
 
-    `lease_at` and `reported_at` are when the lease and each slot's report were written, by their writers' clocks.
+    `lease_at`, `reported_at` and `upkeep_at` are when the lease, each slot's report and the upkeep's were written, by
+    their writers' clocks.
     """
 
     lease: board.Lease | None = None
@@ -35,6 +36,8 @@ class Picture:
     reported_at: dict[int, float] = field(default_factory=dict)
     gaps: dict[TopicPartition, board.Gaps] = field(default_factory=dict)
     end: board.End | None = None
+    upkeep: board.Upkeep | None = None
+    upkeep_at: float = 0.0
 
     def hear(self, topic: str, record: Record) -> None:
         """Malformed entries are logged and left out."""
@@ -52,6 +55,8 @@ class Picture:
             case board.Report():
                 self.reports[entry.slot] = entry
                 self.reported_at[entry.slot] = record.timestamp_ms / 1000
+            case board.Upkeep():
+                self.upkeep, self.upkeep_at = entry, record.timestamp_ms / 1000
             case board.Gaps():
                 self.gaps[entry.partition] = entry
             case board.End():
@@ -68,6 +73,8 @@ class Picture:
         if self.lease is None:
             self.lease, self.lease_at = earlier.lease, earlier.lease_at
         self.end = self.end or earlier.end
+        if self.upkeep is None:
+            self.upkeep, self.upkeep_at = earlier.upkeep, earlier.upkeep_at
 
 
 def read_picture(target: Connection, *, cluster: str, board_topic: str) -> Picture:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections import deque
 from collections.abc import Iterator, Sequence
 
 from farshore.dataplane import refusals
@@ -20,7 +19,6 @@ from farshore.kafka.raw_errors import Category, error_info
 _REQUEST_BYTES = 4 << 20
 _STOP_WITHIN_SECONDS = 20.0
 _FAR_SECONDS = 0.01
-_REMEMBERED = 20
 _UNSURE = (Category.NETWORK, Category.REPLICAS, Category.UNKNOWN)
 """After these a batch may have been appended all the same."""
 
@@ -31,7 +29,6 @@ class Sending:
         self._hand = hand
         self._joining = asyncio.Lock()
         self._requests: set[asyncio.Task[None]] = set()
-        self._took: dict[int, deque[float]] = {}
 
     async def run(self) -> None:
         """Until cancelled."""
@@ -69,7 +66,7 @@ class Sending:
         if copy.unfit is not None and copy.unfit is entry.told_unfit:
             copy.try_unfit_again()
         try:
-            sent = copy.next_to_send(far=self._is_far(entry.target_leader), only_again=self._hand.paused)
+            sent = copy.next_to_send(far=self._hand.quickest_answer > _FAR_SECONDS, only_again=self._hand.paused)
         except WireError as error:
             entry.trouble.begin(
                 f"offset {copy.position}: the source's log is corrupt: {error}; go past it with `farshore skip`",
@@ -82,11 +79,6 @@ class Sending:
             words = refusals.too_large if unfit.reason is None else refusals.refused
             entry.trouble.begin(words(unfit, entry.remote), Kind.REFUSED)
         return sent
-
-    def _is_far(self, broker: int | None) -> bool:
-        """Whether even the quickest of the last answers took long: not load then, but the way."""
-        took = self._took.get(broker) if broker is not None else None
-        return took is not None and min(took) > _FAR_SECONDS
 
     async def _produce(self, broker: int, batches: Sequence[tuple[Entry, Sent]]) -> None:
         parts = [ProducePartition(e.remote.topic, e.remote.partition, sent.data) for e, sent in batches]
@@ -105,7 +97,7 @@ class Sending:
                 entry.trouble.begin(str(error))
             self._hand.stale.set()
         else:
-            self._took.setdefault(broker, deque(maxlen=_REMEMBERED)).append(time.monotonic() - began)
+            self._hand.note_answer(time.monotonic() - began)
             sent_to = {(e.remote.topic, e.remote.partition): (e, sent) for e, sent in batches}
             for answer in answers:
                 self._answered(*sent_to[answer.topic, answer.partition], answer)

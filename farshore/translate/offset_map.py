@@ -11,7 +11,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass
-from enum import Enum, StrEnum
+from enum import StrEnum
 
 from farshore.model import OffsetSync, Run
 from farshore.translate.pieces import NOWHERE, RUNS_AT_MOST, Pieces, agree, below_offset
@@ -51,11 +51,6 @@ class Translation:
     batch: Run | None = None
 
 
-class _Topic(Enum):
-    LEDGER = 0
-    SYNCS = 1
-
-
 class OffsetMap:
     """Records of each topic are to be noted in their order; `written` is their time in milliseconds.
 
@@ -69,38 +64,37 @@ class OffsetMap:
     and a truncation meet, or a reset comes before a crash is mended, older copies may lie where nobody knows of them.
     """
 
-    __slots__ = ("_cut", "_ends", "_last", "_pieces", "_sole_writer", "_syncs")
+    __slots__ = ("_cut", "_last", "_pieces", "_sole_writer", "_synced_end", "_syncs")
 
     def __init__(self, *, sole_writer: bool = True, limit: int = RUNS_AT_MOST) -> None:
         self._sole_writer = sole_writer
         self._pieces = Pieces(limit)
         self._syncs = SyncStore()
-        self._ends: dict[_Topic, int] = {}
+        self._synced_end = 0
         # Downstream offsets, with the time since when nothing older counts that was said of them or of later ones.
         self._cut: tuple[int, int] | None = None
         self._last: tuple[int, int] | None = None
 
     def note_runs(self, runs: Sequence[Run], written: int) -> None:
         """One record of the ledger."""
-        if runs:
-            self._notice_shrinking(_Topic.LEDGER, runs[0].downstream, runs[-1].last_downstream, written)
         for run in runs:
             self._note(run, written)
 
     def note_sync(self, sync: OffsetSync, written: int, run: Run | None = None) -> None:
         """One offset sync, with the run that ends there if its writer was Farshore."""
         alone = Run(sync.upstream_offset, sync.upstream_offset, sync.downstream_offset, 1)
-        known = run or alone
-        self._notice_shrinking(_Topic.SYNCS, known.downstream, known.last_downstream, written)
+        end, self._synced_end = self._synced_end, sync.downstream_offset + 1
+        if end > self._synced_end:
+            self._truncate(self._synced_end, written)
         if run is None:
             self._without_contradiction(alone, written)
             self._syncs.add(sync.upstream_offset, sync.downstream_offset)
             return
         if self._last is None or written >= self._last[1]:
             # Farshore's syncs are of the newest record: whatever was said before of offsets behind it, is over.
-            self._last = run.last_downstream + 1, written
-            if (newest := self._pieces.newest) and newest.last_downstream > run.last_downstream:
-                self._truncate(run.last_downstream + 1, written - 1)
+            self._last = self._synced_end, written
+            if (newest := self._pieces.newest) and newest.last_downstream >= self._synced_end:
+                self._truncate(self._synced_end, written - 1)
         self._note(run, written)
 
     def translate(self, upstream_offset: int, *, log_start: int = 0) -> Translation:
@@ -187,11 +181,6 @@ class OffsetMap:
             elif left is not None:
                 left = below_offset(left, piece.run.downstream)
         return left
-
-    def _notice_shrinking(self, topic: _Topic, begin: int, last: int, written: int) -> None:
-        if last < self._ends.get(topic, -1):
-            self._truncate(begin, written)
-        self._ends[topic] = last
 
     def _truncate(self, downstream: int, written: int) -> None:
         self._pieces.cut(downstream, written)

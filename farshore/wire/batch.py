@@ -217,7 +217,7 @@ class OldBatch(NamedTuple):
 
 
 class Scan:
-    """Iterates once over the batches of a fetch response's record set.
+    """Iterates once over the batches of a fetch response's record set, from `start` on.
 
     Brokers fill a response to its limit, so the last batch may be cut off. It is left out, and afterwards
     `needed` is the number of bytes that a fetch must allow to get further: the size of that batch, or of a
@@ -226,12 +226,13 @@ class Scan:
     ones before them.
     """
 
-    def __init__(self, buffer: bytes) -> None:
+    def __init__(self, buffer: bytes, start: int = 0) -> None:
         self.needed = 0
         self._buffer = buffer
+        self._start = start
 
     def __iter__(self) -> Iterator[Batch | OldBatch]:
-        buffer, start, end = self._buffer, 0, len(self._buffer)
+        buffer, start, end = self._buffer, self._start, len(self._buffer)
         while start < end:
             if end - start < _FRAME_HEADER.size:
                 self.needed = HEADER_SIZE

@@ -36,6 +36,7 @@ from farshore.wire.batch import (
     next_sequence,
 )
 from farshore.wire.compression import DEFAULT_LIMIT, compress, decompress
+from farshore.wire.lone import Stretch
 from farshore.wire.records_old import old_codec, old_records
 from farshore.wire.records_v2 import RawRecord, pack, unpack
 
@@ -88,7 +89,7 @@ class TooLarge(NamedTuple):
 
 
 def records_of(
-    batch: Batch | OldBatch,
+    batch: Batch | OldBatch | Stretch,
     *,
     from_offset: int = 0,
     resolve_append_time: bool = True,
@@ -100,7 +101,9 @@ def records_of(
     own. Without it they are the producers'. `limit` is the most bytes to unpack to. CorruptBatch where the CRC is
     wrong, MalformedBatch where the records are; ValueError for a control batch, which holds no user's records.
     """
-    if isinstance(batch, OldBatch):
+    if isinstance(batch, Stretch):
+        records = batch.records
+    elif isinstance(batch, OldBatch):
         records = old_records(batch, resolve_append_time=resolve_append_time, limit=limit)
     else:
         # Asking a tuple for its fields by name adds up here, where most batches may hold one record.
@@ -161,7 +164,7 @@ def encode_batches(
 
 
 def merge(
-    batches: Iterable[Batch | OldBatch],
+    batches: Iterable[Batch | OldBatch | Stretch],
     *,
     max_bytes: int,
     target_batch_bytes: int,
@@ -195,7 +198,9 @@ def merge(
                 producer = producer.after(each.record_count)
 
 
-def _codec_of(batch: Batch | OldBatch) -> Codec:
+def _codec_of(batch: Batch | OldBatch | Stretch) -> Codec:
+    if isinstance(batch, Stretch):
+        return batch.codec
     if isinstance(batch, OldBatch):
         return old_codec(batch)
     bits = batch.attributes & _CODEC_BITS

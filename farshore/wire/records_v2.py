@@ -72,7 +72,7 @@ class _Beginnings(dict[int, bytes]):
         return beginning
 
 
-_BEGINNING_OF_LONE = _Beginnings()
+BEGINNING_OF_LONE = _Beginnings()
 # Of the numbers of one or two bytes, the meaning of the 7 or 14 bits in them.
 _SIGNED = [bits >> 1 ^ -(bits & 1) for bits in range(1 << 14)]
 
@@ -97,7 +97,7 @@ def unpack(data: bytes, at: int, count: int, base_offset: int, base_timestamp: i
     MalformedBatch, which does not name the batch, where there are not such records.
     """
     if count == 1:
-        beginning = _BEGINNING_OF_LONE[len(data) - at]
+        beginning = BEGINNING_OF_LONE[len(data) - at]
         if data.startswith(beginning, at):
             return [(base_offset, base_timestamp, data[at + len(beginning) :])]
     records: list[RawRecord] = []

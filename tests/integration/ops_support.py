@@ -6,7 +6,6 @@ import contextlib
 import io
 import json
 import sys
-from pathlib import Path
 from typing import Any, NamedTuple
 from unittest import mock
 
@@ -24,6 +23,11 @@ class Answer(NamedTuple):
     @property
     def said(self) -> str:
         return f"{self.out}{self.err}"
+
+    @property
+    def rows(self) -> list[str]:
+        """The lines of its output, with one blank between words."""
+        return [" ".join(line.split()) for line in self.out.splitlines()]
 
 
 def farshore(command: str, mirror: Mirror, *arguments: str, answer: str = "") -> Answer:
@@ -70,9 +74,3 @@ def once(mirror: Mirror, log: str = "farshore.log") -> str:
     with mirror.running("--once", log=log) as program:
         assert program.ended() == 0, program.said
         return program.said
-
-
-def home_of(base: Path, name: str) -> Path:
-    home = base / name
-    home.mkdir()
-    return home

@@ -173,7 +173,11 @@ def test_a_group_deleted_in_mid_pass_is_no_trouble(stand: Stand, monkeypatch: py
 
 def test_records_that_are_no_checkpoints_are_said_once_and_hide_no_other(stand: Stand) -> None:
     key, value = encode_checkpoint(Checkpoint(stand.group("g"), stand.remote, 7, 1007))
-    records: list[dict[str, Any]] = [{"key": key, "value": value}, {"key": b"\0", "value": b"what"}, {"key": key, "value": None}]
+    records: list[dict[str, Any]] = [
+        {"key": key, "value": value},
+        {"key": b"\0", "value": b"what"},
+        {"key": key, "value": None},
+    ]
     produce(stand.scene.target_servers, stand.internal, records)
     stand.commit(g=7)
     work = stand.started()

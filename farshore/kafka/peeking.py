@@ -1,0 +1,50 @@
+"""A look at single stretches of a log: which offsets there hold records."""
+
+from __future__ import annotations
+
+import asyncio
+
+from farshore.config.security import Connection
+from farshore.errors import Unreachable
+from farshore.kafka.raw import FetchPartition, IsolationLevel, RawCluster
+from farshore.kafka.reading import take_records
+from farshore.model import TopicPartition
+
+_FETCH_BYTES = 4 << 20
+_PAUSE_SECONDS = 0.2
+
+
+def offsets_with_records(
+    connection: Connection, partition: TopicPartition, begin: int, end: int, *, cluster: str, request_timeout: float
+) -> list[int]:
+    """The offsets of the committed records from `begin` to before `end`, ascending.
+
+    Raises a KafkaError where they may not be read or are gone, and Unreachable when nothing has come for
+    `request_timeout` seconds.
+    """
+    return asyncio.run(_read(connection, partition, begin, end, cluster, request_timeout))
+
+
+async def _read(
+    connection: Connection, partition: TopicPartition, begin: int, end: int, alias: str, patience: float
+) -> list[int]:
+    unread = {partition: begin}
+    found: list[int] = []
+    loop = asyncio.get_running_loop()
+    give_up_at = loop.time() + patience
+    async with RawCluster(connection, alias=alias, client_id="farshore", request_timeout=patience) as cluster:
+        while (at := unread[partition]) < end:
+            leader = (await cluster.metadata([partition.topic])).leader_of(partition)
+            if leader is not None:
+                asked = FetchPartition(partition.topic, partition.partition, at, _FETCH_BYTES)
+                (fetched,) = await cluster.fetch(
+                    leader, [asked], max_wait=0, isolation_level=IsolationLevel.READ_COMMITTED
+                )
+                found += [record.offset for record in take_records(alias, fetched, unread) if record.offset < end]
+            if unread[partition] > at:
+                give_up_at = loop.time() + patience
+            elif loop.time() > give_up_at:
+                raise Unreachable(f"{alias}: read {partition}: no answer in time", cluster=alias)
+            else:
+                await asyncio.sleep(_PAUSE_SECONDS)
+    return found

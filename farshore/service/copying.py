@@ -1,0 +1,234 @@
+"""From topics to slots: looks for topics on their interval, shares partitions out, and lets a generation copy them."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+from farshore.config.settings import FlowSettings, SourceSettings
+from farshore.control.topic_configs import RemoteTopic
+from farshore.control.topics import TopicSync, sync_topics
+from farshore.dataplane import board
+from farshore.dataplane.assignment import Copied, Limits
+from farshore.dataplane.bookkeeping import Books
+from farshore.dataplane.cargo import Target
+from farshore.dataplane.generation import Generation
+from farshore.dataplane.picture import Picture
+from farshore.dataplane.plan import Share, plan_slots
+from farshore.dataplane.task import ExactlyOnce, Order
+from farshore.dataplane.transaction import fence, transactional_id
+from farshore.dataplane.trouble import Kind, Trouble
+from farshore.errors import KafkaError
+from farshore.kafka.cluster import Cluster
+from farshore.kafka.raw import At, IsolationLevel
+from farshore.model import TopicPartition
+from farshore.naming import board_topic
+from farshore.wire.batch import Codec
+
+_log = logging.getLogger(__name__)
+
+_SOONEST_SECONDS = 5.0
+_GONE = (Kind.SOURCE_GONE.value, Kind.REMOTE_GONE.value)
+
+
+class Copying:
+    """Of a flow that is held, under the generation `number`. Call `look` often; `stop` returns when nothing is copied.
+
+    Slots ride out what ails the clusters by themselves: looking for topics may fail without disturbing them.
+    """
+
+    def __init__(
+        self,
+        settings: FlowSettings,
+        session: Any,
+        source: Cluster,
+        target: Cluster,
+        positions_partitions: int,
+        slots_at_most: int,
+        number: int,
+        picture: Picture,
+        may_lease: Callable[[], bool],
+        *,
+        once: bool,
+    ) -> None:
+        """Raises KafkaError if others cannot be kept from writing, where exactly-once needs that."""
+        assert settings.source is not None
+        self._flow = settings.flow
+        self._settings = settings
+        self._source_settings: SourceSettings = settings.source
+        self._source = source
+        self._target = target
+        self._slots_at_most = slots_at_most
+        self._number = number
+        self._picture = picture
+        self._once = once
+        self._shares: list[Share] = []
+        self._known: frozenset[str] = frozenset()
+        self._refused: dict[str, str] = {}
+        self._trouble = Trouble(f"{settings.flow}: topics cannot be looked for")
+        self._looked = float("-inf")
+        self._next_look = time.monotonic()
+        self._started = False
+        exactly_once = _exactly_once(settings)
+        if exactly_once is not None:
+            self._fence(exactly_once)
+        order = _order(settings, self._source_settings, number, positions_partitions, exactly_once, once=once)
+        limit = self._source_settings.max_bytes_per_second
+        self._generation = Generation(session, order, number, may_lease, picture, limit)
+
+    @property
+    def slots(self) -> int:
+        return len(self._shares)
+
+    @property
+    def reports(self) -> list[board.Report]:
+        """The newest of each slot of this generation."""
+        return [report for report in list(self._picture.reports.values()) if report.generation == self._number]
+
+    @property
+    def troubles(self) -> Iterator[tuple[str, str]]:
+        """Topics and partitions that are not copied just now, and why."""
+        yield from self._refused.items()
+        for report in self.reports:
+            yield from ((trouble.partition, trouble.reason) for trouble in report.troubles)
+
+    @property
+    def done(self) -> bool:
+        """With `once`: what was there is copied, or has turned out to be impossible to copy."""
+        return self._once and self._known_once and (not self._shares or self._generation.done)
+
+    @property
+    def _known_once(self) -> bool:
+        return self._looked > float("-inf")
+
+    @property
+    def failure(self) -> str | None:
+        """With `once`, when done: what was not copied."""
+        left = [why for outcome in self._generation.outcomes for why in outcome.left]
+        left += [f"{topic}: {reason}" for topic, reason in self._refused.items()]
+        for why in left:
+            _log.warning("%s: not copied: %s", self._flow, why)
+        return left[0] if left else None
+
+    def look(self) -> None:
+        """For topics, if it is time; sooner where a slot misses one: a deleted remote topic is made again, a deleted
+        source topic given up. Raises KafkaError before the first time that it succeeds."""
+        now = time.monotonic()
+        if now < self._next_look and not (self._is_topic_gone() and now >= self._looked + _SOONEST_SECONDS):
+            return
+        interval = self._source_settings.refresh_topics_interval.total_seconds()
+        refreshing = self._source_settings.refresh_topics_enabled and interval > 0
+        try:
+            synced = sync_topics(self._settings, self._source, self._target, self._known)
+        except KafkaError as error:
+            if not self._known_once:
+                raise
+            self._trouble.begin(str(error))
+            self._looked, self._next_look = now, now + max(_SOONEST_SECONDS, interval)
+            return
+        self._trouble.end()
+        self._looked, self._next_look = now, now + interval if refreshing else float("inf")
+        self._known = frozenset(partition.topic for partition in synced.partitions)
+        self._tell(synced)
+        self._plan(synced)
+
+    def stop(self) -> None:
+        """May be called more than once."""
+        if self._started:
+            self._started = False
+            self._generation.stop()
+        self._shares = []
+
+    def _is_topic_gone(self) -> bool:
+        return any(trouble.kind in _GONE for report in self.reports for trouble in report.troubles)
+
+    def _tell(self, synced: TopicSync) -> None:
+        for topic, partitions in {**synced.created, **synced.grown}.items():
+            _log.info("%s: %s has %d partitions now", self._flow, topic, partitions)
+        refused = {failure.topic: failure.reason for failure in synced.failures}
+        for topic, reason in refused.items():
+            if self._refused.get(topic) != reason:
+                _log.warning("%s: %s is not copied: %s", self._flow, topic, reason)
+        for topic in synced.vanished:
+            _log.warning("%s: %s is no more on the source; its remote topic stays", self._flow, topic)
+        self._refused = refused
+
+    def _plan(self, synced: TopicSync) -> None:
+        """Tell the slots what there is to copy now; they notice what concerns them."""
+        self._shares = plan_slots(synced.partitions.keys(), self._slots_at_most, self._shares)
+        if self._shares and not self._started:
+            self._generation.start()
+            self._started = True
+        codec = self._settings.worker.producer.tuning.compression_type
+        self._generation.follow(
+            [tuple(_copied(p, synced.partitions, synced.remote_topics, codec) for p in share) for share in self._shares]
+        )
+
+    def _fence(self, exactly_once: ExactlyOnce) -> None:
+        """Nobody before us, be it MirrorMaker 2, can add to or commit what he has begun."""
+        earlier = (slot + 1 for slot in self._picture.plans)
+        slots = max(self._slots_at_most, self._source_settings.tasks_max, *earlier, 0)
+        ids = [transactional_id(exactly_once.group, self._source_settings.name, slot) for slot in range(slots)]
+        fence(self._settings.worker.producer.connection, cluster=self._flow.target, ids=ids)
+
+
+def _exactly_once(flow: FlowSettings) -> ExactlyOnce | None:
+    """`preparing` is for workers of Connect that are yet to be enabled, one after the other: like them, we wait."""
+    assert flow.source is not None
+    if flow.worker.exactly_once_source_support.lower() != "enabled":
+        return None
+    interval = flow.source.transaction_boundary_interval
+    if interval is None:
+        return ExactlyOnce(flow.worker.group_id)
+    return ExactlyOnce(flow.worker.group_id, interval.total_seconds())
+
+
+def _order(
+    settings: FlowSettings,
+    source: SourceSettings,
+    number: int,
+    positions_partitions: int,
+    exactly_once: ExactlyOnce | None,
+    *,
+    once: bool,
+) -> Order:
+    """What every slot is told; its plan comes on top."""
+    consumer = source.source.consumer.tuning
+    return Order(
+        flow=settings.flow,
+        plan=board.Plan(0, number, 0),
+        source=source.source.consumer.connection,
+        target=settings.worker.producer.connection,
+        limits=Limits(
+            fetch_max_bytes=min(consumer.fetch_max_bytes, Limits().budget_bytes // 2),
+            partition_fetch_bytes=consumer.max_partition_fetch_bytes,
+            fetch_min_bytes=consumer.fetch_min_bytes,
+            fetch_max_wait=consumer.fetch_max_wait.total_seconds(),
+            isolation_level=IsolationLevel[consumer.isolation_level.upper()],
+            rack=consumer.client_rack,
+            reset={"earliest": At.EARLIEST, "latest": At.LATEST}.get(consumer.auto_offset_reset),
+        ),
+        books=Books.of(settings, positions_partitions),
+        board_topic=board_topic(settings.flow.source),
+        offset_lag_max=source.offset_lag_max,
+        exactly_once=exactly_once,
+        once=once,
+    )
+
+
+def _copied(
+    partition: TopicPartition,
+    remotes: Mapping[TopicPartition, TopicPartition],
+    topics: Mapping[str, RemoteTopic],
+    codec: str | None,
+) -> Copied:
+    remote = remotes[partition]
+    topic = topics[remote.topic]
+    takes = Target(
+        max_message_bytes=topic.max_message_bytes or Target().max_message_bytes,
+        log_append_time=topic.message_timestamp_type == "LogAppendTime",
+        codec=None if codec is None else Codec[codec.upper()],
+    )
+    return Copied(partition, remote, takes)

@@ -1,0 +1,266 @@
+"""One flow in a thread of the driver: the topics it needs, the lock, taking over, and all the rest while it is held."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import threading
+import time
+from dataclasses import dataclass
+from typing import Any
+
+from farshore.config.settings import FlowSettings
+from farshore.control.internal_topics import InternalTopics, ensure_internal_topics
+from farshore.control.loop import PassState
+from farshore.dataplane import board
+from farshore.dataplane.picture import BoardWatch, Picture, read_picture
+from farshore.dataplane.trouble import Trouble
+from farshore.errors import AuthenticationFailed, FarshoreError, KafkaError, RequestRefused
+from farshore.kafka.cluster import Cluster
+from farshore.kafka.lock import FlowLock
+from farshore.naming import board_topic
+from farshore.service.copying import Copying
+from farshore.service.upkeep import Upkeep
+
+_log = logging.getLogger(__name__)
+
+RETRY_SECONDS = 5.0
+_LOOK_EVERY_SECONDS = 0.2
+_NEEDED_TO_COPY = ("positions", "the plan", "exact translation", "offset syncs")
+"""What the internal topics are for that slots write to; without the others records are copied all the same."""
+
+
+@dataclass(frozen=True, slots=True)
+class FlowStatus:
+    """How a flow stands, for one line on a terminal."""
+
+    flow: str
+    state: str
+    slots: int = 0
+    records: int = 0
+    bytes: int = 0
+    lag: int = 0
+    lag_seconds: float = 0.0
+    troubles: tuple[tuple[str, str], ...] = ()
+    passes: tuple[PassState, ...] = ()
+
+
+class FlowRunner:
+    """Holds the flow, again and again where it was lost, until `stopping` is set, or it is done."""
+
+    def __init__(self, settings: FlowSettings, session: Any, slots_at_most: int, *, once: bool) -> None:
+        self._settings = settings
+        self._session = session
+        self._slots_at_most = slots_at_most
+        self._once = once
+        self._state = "starting"
+        self._watch: BoardWatch | None = None
+        self._copying: Copying | None = None
+        self._upkeep: Upkeep | None = None
+        self._number = 0
+        self._was_held = False
+        self._handed_back = False
+        self._trouble = Trouble(str(settings.flow))
+        self._told: set[str] = set()
+        self._lost = threading.Event()
+        self.failure: str | None = None
+        self.stopping = threading.Event()
+        self.thread = threading.Thread(target=self._run, name=str(settings.flow), daemon=True)
+
+    @property
+    def status(self) -> FlowStatus:
+        flow, copying, upkeep = str(self._settings.flow), self._copying, self._upkeep
+        passes = tuple(upkeep.states) if upkeep is not None else ()
+        if copying is None:
+            return FlowStatus(flow, self._state, passes=passes)
+        reports = copying.reports
+        return FlowStatus(
+            flow,
+            self._state,
+            copying.slots,
+            sum(report.records for report in reports),
+            sum(report.bytes for report in reports),
+            sum(report.lag for report in reports),
+            max((report.lag_seconds for report in reports), default=0.0),
+            tuple(copying.troubles),
+            passes,
+        )
+
+    def _run(self) -> None:
+        while not self.stopping.is_set():
+            try:
+                self._hold()
+                self._state = "handed back" if self._handed_back else "stopped"
+                if self._handed_back or (self._once and not self._lost.is_set()):
+                    return
+            except AuthenticationFailed as error:
+                # Once it worked, a password that is refused may be one that is being changed.
+                reason, final = str(error), self._once or not self._was_held
+            except FarshoreError as error:
+                reason, final = str(error), self._once
+            except Exception as error:
+                # A fault of our own must not end a flow without a word.
+                _log.exception("%s: this is a fault in Farshore, please report it", self._settings.flow)
+                reason, final = f"{type(error).__name__}: {error}", self._once
+            else:
+                continue
+            self._state = f"{'failed' if final else 'waiting'}: {reason}"
+            if final:
+                _log.error("%s: ended: %s", self._settings.flow, reason)
+                self.failure = reason
+                return
+            self._trouble.begin(reason)
+            while not self._trouble.over and not self.stopping.wait(_LOOK_EVERY_SECONDS):
+                pass
+
+    def _hold(self) -> None:
+        flow, worker = self._settings.flow, self._settings.worker
+        source, target = (Cluster(alias, self._settings.side(alias).admin) for alias in (flow.source, flow.target))
+        for cluster in (source, target):  # nothing is made on the one before the other has let us in
+            with contextlib.suppress(RequestRefused):
+                cluster.describe()
+        ensured = self._ensure_internal_topics(source, target)
+        self._lost.clear()
+        lock = FlowLock(
+            worker.connection,
+            cluster=flow.target,
+            group=worker.group_id,
+            board_topic=board_topic(flow.source),
+            session_timeout=worker.session_timeout.total_seconds(),
+            on_lost=self._lost.set,
+        )
+        self._watch = BoardWatch(worker.connection, cluster=flow.target, board_topic=board_topic(flow.source))
+        lock.start()
+        self._watch.start()
+        try:
+            if self._wait_for(lock):
+                self._was_held = True
+                self._trouble.end()
+                self._take_over()
+                self._work(source, target, ensured, lock)
+        finally:
+            self._state = "stopping"
+            if self._upkeep is not None:
+                self._upkeep.stop()
+                self._upkeep = None
+            if self._copying is not None:
+                self._copying.stop()
+            lock.release()
+            self._watch.stop()
+
+    def _ensure_internal_topics(self, source: Cluster, target: Cluster) -> InternalTopics:
+        flow = self._settings.flow
+        ensured = ensure_internal_topics(self._settings, source, target)
+        for problem in ensured.problems:
+            if problem.reason not in self._told:
+                _log.warning("%s: %s", flow, problem.reason)
+        self._told = {problem.reason for problem in ensured.problems}
+        missing = [each.reason for each in ensured.problems if each.missing and each.topic.purpose in _NEEDED_TO_COPY]
+        if missing:
+            raise RequestRefused(missing[0], cluster=flow.target, code="INTERNAL_TOPIC_MISSING", retriable=True)
+        return ensured
+
+    def _wait_for(self, lock: FlowLock) -> bool:
+        """Whether the lock is held; False if we are to stop first, or if the flow is handed back: a standby would take
+        up what was given to MirrorMaker 2."""
+        assert self._watch is not None
+        told = None
+        patient_until = time.monotonic() + RETRY_SECONDS
+        while not self.stopping.is_set():
+            held = lock.wait(0.5)
+            if self._watch.picture.end is not None:  # said since we listen
+                self._hand_back()
+                return False
+            if held:
+                return True
+            if isinstance(lock.refusal, AuthenticationFailed):
+                raise lock.refusal
+            reason = str(lock.refusal) if lock.refusal else "another Farshore holds the flow, or the group is forming"
+            self._state = f"standby: {reason}"
+            if reason != told and (lock.refusal or time.monotonic() > patient_until):
+                _log.warning("%s: %s", self._settings.flow, reason)
+                told = reason
+        return False
+
+    def _take_over(self) -> None:
+        """Slots of a driver that died may copy on until their lease has lapsed."""
+        last = self._read_board()
+        if last.lease is not None and not last.lease.over:
+            self._state = "waiting for the slots of an earlier driver to end"
+            _log.info("%s: %s", self._settings.flow, self._state)
+            self.stopping.wait(board.LEASE_LASTS_SECONDS + 1)
+            last = self._read_board()
+        assert self._watch is not None
+        self._watch.picture.begin_with(last)
+        # Who copies nothing gives no lease, and may have been asked to end all the same: that was another's generation.
+        self._number = max(last.lease.generation if last.lease else 0, last.end.generation if last.end else 0)
+
+    def _read_board(self) -> Picture:
+        flow = self._settings.flow
+        return read_picture(self._settings.worker.connection, cluster=flow.target, board_topic=board_topic(flow.source))
+
+    def _work(self, source: Cluster, target: Cluster, ensured: InternalTopics, lock: FlowLock) -> None:
+        """Until we are to stop, the flow is lost, handed back, or, with `once`, done."""
+        assert self._watch is not None
+        settings, picture = self._settings, self._watch.picture
+        if settings.copies and not self.stopping.is_set():
+            self._copying = Copying(
+                settings,
+                self._session,
+                source,
+                target,
+                ensured.partitions[settings.positions_topic],
+                self._slots_at_most,
+                self._number + 1,
+                picture,
+                lambda: lock.held and not self._lost.is_set(),
+                once=self._once,
+            )
+        if not self._once:
+            self._upkeep = Upkeep(settings, source, target)
+            self._upkeep.start()
+        while not self.stopping.is_set():
+            if self._lost.is_set() and not self._regained(lock):
+                return
+            if self._copying is not None:
+                self._copying.look()
+                if self._copying.done:
+                    self.failure = self._copying.failure
+                    return
+            self._state = self._at_work()
+            if picture.end is not None and picture.end.generation > self._number:
+                self._hand_back()
+                return
+            if self._upkeep is not None:
+                self._upkeep.report(self._number + 1)
+            self.stopping.wait(_LOOK_EVERY_SECONDS)
+
+    def _at_work(self) -> str:
+        if self._copying is None:
+            return "upkeep only"
+        return "copying" if self._copying.slots else "nothing to copy"
+
+    def _hand_back(self) -> None:
+        _log.info("%s: somebody has asked for it to be handed back", self._settings.flow)
+        self._handed_back = True
+
+    def _regained(self, lock: FlowLock) -> bool:
+        """Whether the lock is held again and nobody else had the flow meanwhile, so that the slots, which pause without
+        a lease, may go on with what they have in flight. False if somebody had, or if we are to stop."""
+        _log.warning("%s: the lock was lost, and copying pauses until it is held again", self._settings.flow)
+        self._state = "waiting to hold the flow again"
+        while not self.stopping.is_set():
+            lock.wait(RETRY_SECONDS)
+            try:
+                last = self._read_board().lease
+            except KafkaError:
+                continue  # where nothing can be read nothing can be written either
+            if last is not None and last.generation > self._number + 1:
+                _log.warning("%s: another Farshore has taken the flow", self._settings.flow)
+                return False
+            self._lost.clear()
+            if lock.held:
+                _log.info("%s: the lock is held again", self._settings.flow)
+                return True
+            self._lost.set()
+        return False

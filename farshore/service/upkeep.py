@@ -1,0 +1,117 @@
+"""The passes of a flow's control loop, and what they tell on the board."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+
+from farshore.config.settings import FlowSettings
+from farshore.control.acls import AclsPass
+from farshore.control.checkpoints import Checkpoints
+from farshore.control.configs import TopicConfigsPass
+from farshore.control.group_offsets import GroupOffsets
+from farshore.control.heartbeats import HeartbeatAge, Heartbeats
+from farshore.control.loop import ControlLoop, Pass, PassState
+from farshore.control.offset_maps import OffsetMaps
+from farshore.dataplane import board
+from farshore.errors import KafkaError
+from farshore.kafka.cluster import Cluster
+from farshore.kafka.small_records import SmallRecord, SmallRecords
+from farshore.naming import board_topic
+
+_log = logging.getLogger(__name__)
+
+
+class Upkeep:
+    """Of a flow that is held, to be made anew each time. `report` is to be called often."""
+
+    def __init__(self, settings: FlowSettings, source: Cluster, target: Cluster) -> None:
+        self._settings = settings
+        self._source = source
+        self._target = target
+        self._age: HeartbeatAge | None = None
+        self._checkpoints: Checkpoints | None = None
+        self._group_offsets: GroupOffsets | None = None
+        self._next_report = 0.0
+        self._last: board.Upkeep | None = None
+        self._writer = self._new_writer()
+        self._writers = [self._writer]
+        self._loop = ControlLoop(settings.flow, list(self._passes()))
+
+    def start(self) -> None:
+        self._loop.start()
+
+    def stop(self) -> None:
+        self._loop.stop()
+        if self._last is not None:
+            self._tell(replace(self._last, over=True))
+        for writer in self._writers:
+            writer.close()
+
+    @property
+    def states(self) -> list[PassState]:
+        return self._loop.states
+
+    def report(self, generation: int) -> None:
+        """Put on the board how the passes stand, every few seconds."""
+        if time.monotonic() < self._next_report:
+            return
+        self._next_report = time.monotonic() + board.UPKEEP_EVERY_SECONDS
+        self._last = self._on_board(generation)
+        self._tell(self._last)
+
+    def _tell(self, report: board.Upkeep) -> None:
+        key, value = board.encode(report)
+        try:
+            self._writer.write([SmallRecord(board_topic(self._settings.flow.source), 0, key, value)], within=5.0)
+        except KafkaError as error:
+            _log.debug("%s: %s", self._settings.flow, error)  # the passes themselves tell what ails the target
+
+    def _on_board(self, generation: int) -> board.Upkeep:
+        checkpoints, offsets = self._checkpoints, self._group_offsets
+        return board.Upkeep(
+            generation,
+            tuple(_pass_report(state) for state in self._loop.states),
+            self._age.age if self._age else None,
+            len(checkpoints.groups) if checkpoints else 0,
+            tuple(sorted((str(reason), count) for reason, count in offsets.skipped.items())) if offsets else (),
+        )
+
+    def _passes(self) -> Iterator[Pass]:
+        settings, source, target = self._settings, self._source, self._target
+        copying, heartbeat, checkpoint = settings.source, settings.heartbeat, settings.checkpoint
+        if heartbeat is not None and not heartbeat.paused:
+            yield Heartbeats(settings.flow, heartbeat, self._own_writer())
+        if copying is not None and not copying.paused:
+            self._age = HeartbeatAge(settings.flow, copying.policy, copying.target, target)
+            yield self._age
+            yield TopicConfigsPass(settings, source, target)
+            yield AclsPass(settings, source, target)
+        if checkpoint is not None and not checkpoint.paused:
+            maps = OffsetMaps(settings)
+            self._checkpoints = Checkpoints(checkpoint, source, target, maps, self._own_writer())
+            yield self._checkpoints
+            self._group_offsets = GroupOffsets(checkpoint, target, self._checkpoints)
+            yield self._group_offsets
+
+    def _own_writer(self) -> SmallRecords:
+        """A writer that fails forgets all that it was given, so each pass has its own."""
+        self._writers.append(self._new_writer())
+        return self._writers[-1]
+
+    def _new_writer(self) -> SmallRecords:
+        worker, flow = self._settings.worker, self._settings.flow
+        return SmallRecords(worker.producer.connection, cluster=flow.target, client_id=f"{flow}|farshore")
+
+
+def _pass_report(state: PassState) -> board.PassReport:
+    return board.PassReport(
+        state.name,
+        state.every,
+        state.degraded_since.timestamp() if state.degraded_since else None,
+        state.reason,
+        state.last_run.timestamp() if state.last_run else None,
+        state.took,
+    )

@@ -1,0 +1,310 @@
+"""Translation with real topics: maps that follow them, and what `farshore translate` makes of them."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+from confluent_kafka import Producer
+from records import create_topic, produce
+from test_control_groups import commit
+from test_control_topics import IDENTITY, Scene, scene
+from test_java_parity import ask
+from typer.testing import CliRunner
+
+from farshore.cli import app
+from farshore.config import FlowSettings
+from farshore.control.offset_maps import OffsetMaps
+from farshore.errors import BadArgument
+from farshore.kafka.small_records import SmallRecord, SmallRecords
+from farshore.model import Checkpoint, OffsetSync, Run, TopicPartition
+from farshore.naming import ledger_topic
+from farshore.translate import Basis, OffsetMap, SyncStore, Translation
+from farshore.wire.internal import encode_checkpoint, encode_offset_sync
+from farshore.wire.runs import RUN_HEADER, encode_run_header, encode_runs
+
+__all__ = ["scene"]
+
+ORDERS = TopicPartition("orders", 0)
+
+
+@contextmanager
+def writer(servers: FlowSettings, alias: str) -> Iterator[SmallRecords]:
+    records = SmallRecords(servers.side(alias).producer.connection, cluster=alias, client_id="test")
+    try:
+        yield records
+    finally:
+        records.close()
+
+
+class Copier:
+    """Writes what the copying of a flow writes, with Farshore's own encoders."""
+
+    def __init__(self, scene: Scene, *lines: str, on_source: bool = False) -> None:
+        location = "source" if on_source else "target"
+        self.flow = scene.flow(f"offset-syncs.topic.location = {location}", *lines)
+        assert self.flow.source is not None
+        self.syncs = self.flow.source.offset_syncs_topic
+        self.syncs_on = scene.alias if on_source else "B"
+        self.ledger = ledger_topic(scene.alias)
+        self.partition = TopicPartition(scene.topic, 0)
+        if not on_source:  # there, it is one topic for all whose target is called B
+            create_topic(scene.target_servers, self.syncs, 1, cleanup_policy="compact")
+        create_topic(scene.target_servers, self.ledger, 1, cleanup_policy="compact")
+
+    def note(self, *runs: Run) -> None:
+        with writer(self.flow, "B") as records:
+            records.write([SmallRecord(self.ledger, 0, *encode_runs(self.partition, runs))])
+
+    def sync(self, upstream: int, downstream: int, run: Run | None = None) -> None:
+        sync = OffsetSync(self.partition, upstream, downstream)
+        headers = () if run is None else ((RUN_HEADER, encode_run_header(run)),)
+        self.write_raw(self.syncs, encode_offset_sync(sync), headers, on=self.syncs_on)
+
+    def write_raw(
+        self,
+        topic: str,
+        key_and_value: tuple[bytes, bytes],
+        headers: tuple[tuple[str, bytes], ...] = (),
+        on: str = "B",
+    ) -> None:
+        with writer(self.flow, on) as records:
+            records.write([SmallRecord(topic, 0, *key_and_value, headers)])
+
+
+def exact(offset: int, basis: Basis = Basis.RUN) -> Translation:
+    return Translation(offset, basis, exact=True)
+
+
+def test_maps_learn_from_the_ledger_and_then_from_the_syncs_of_what_goes_on(scene: Scene) -> None:
+    copier = Copier(scene)
+    copier.note(Run(0, 9, 0, 10), Run(12, 19, 10, 8))
+    maps = OffsetMaps(copier.flow)
+    assert maps.refresh() == []
+    assert maps.translation(copier.partition, 12) == exact(10)
+    assert maps.translate(copier.partition, 30) == 18
+    copier.sync(39, 37, run=Run(12, 39, 10, 28))
+    assert maps.refresh() == []
+    assert maps.translation(copier.partition, 30) == exact(28)
+    assert maps.translate(copier.partition, 1000) == 38
+    assert OffsetMaps(copier.flow).translate(copier.partition, 30) is None, "nothing was read yet"
+
+
+def test_maps_follow_syncs_on_the_source_too(scene: Scene) -> None:
+    copier = Copier(scene, on_source=True)
+    create_if_missing(scene.source_servers, copier.syncs)
+    copier.sync(99, 99, run=Run(50, 99, 50, 50))
+    maps = OffsetMaps(copier.flow)
+    assert maps.refresh() == []
+    assert maps.translation(copier.partition, 70) == exact(70)
+
+
+def test_topics_that_are_not_there_are_empty_ones_until_they_are(scene: Scene) -> None:
+    flow = scene.flow("offset-syncs.topic.location = target")
+    maps = OffsetMaps(flow)
+    assert maps.refresh() == []
+    assert maps.translation(TopicPartition(scene.topic, 0), 5) == Translation(None, Basis.UNKNOWN)
+    copier = Copier(scene)
+    copier.note(Run(0, 9, 0, 10))
+    assert maps.refresh() == []
+    assert maps.translate(copier.partition, 5) == 5
+
+
+def test_mirror_makers_syncs_alone_are_translated_by_its_rule(scene: Scene) -> None:
+    copier = Copier(scene)
+    copier.sync(100, 40)
+    maps = OffsetMaps(copier.flow)
+    assert maps.refresh() == []
+    assert maps.translation(copier.partition, 99) == Translation(None, Basis.TOO_OLD)
+    assert maps.translation(copier.partition, 100) == exact(40, Basis.SYNC)
+    assert maps.translation(copier.partition, 150) == Translation(41, Basis.SYNC)
+
+
+def test_records_that_are_none_of_theirs_are_skipped_counted_and_told_of_once(scene: Scene) -> None:
+    copier = Copier(scene)
+    copier.write_raw(copier.ledger, (b"nonsense", b""))
+    copier.write_raw(copier.syncs, (b"", b"nonsense"))
+    copier.write_raw(copier.syncs, encode_offset_sync(OffsetSync(copier.partition, -1, 5)))
+    copier.note(Run(0, 9, 0, 10))
+    copier.write_raw(copier.syncs, encode_offset_sync(OffsetSync(copier.partition, 9, 9)), ((RUN_HEADER, b"nonsense"),))
+    maps = OffsetMaps(copier.flow)
+    told = maps.refresh()
+    assert [problem.subject for problem in told] == [copier.syncs, copier.ledger]
+    assert all("skipped" in problem.reason and "offset 0" in problem.reason for problem in told)
+    assert maps.malformed == {copier.syncs: 3, copier.ledger: 1}
+    assert maps.translate(copier.partition, 5) == 5
+    copier.write_raw(copier.ledger, (b"more nonsense", b""))
+    assert maps.refresh() == []
+    assert maps.malformed[copier.ledger] == 2
+
+
+def test_jumps_count_only_where_nobody_else_writes(scene: Scene) -> None:
+    """After a jump of downstream offsets, records from before a crash may have no other copy yet."""
+    copier = Copier(scene)
+    copier.note(Run(0, 9, 0, 10), Run(10, 11, 15, 2))
+    alone, shared = OffsetMaps(copier.flow), OffsetMaps(scene.flow("offset-syncs.topic.location = target", IDENTITY))
+    alone.refresh()
+    shared.refresh()
+    assert alone.translation(copier.partition, 11) == Translation(10, Basis.COPYING_AGAIN)
+    assert shared.translation(copier.partition, 11) == exact(16)
+
+
+def create_if_missing(servers: str, topic: str) -> None:
+    try:
+        create_topic(servers, topic, 1, cleanup_policy="compact")
+    except Exception as error:
+        if "TOPIC_ALREADY_EXISTS" not in str(error):
+            raise
+
+
+def sync_words(syncs: Iterable[tuple[int, int]]) -> list[str]:
+    encoded = (encode_offset_sync(OffsetSync(ORDERS, *each)) for each in syncs)
+    return [f"s{key.hex()}:{value.hex()}" for key, value in encoded]
+
+
+@pytest.mark.usefixtures("jars")
+def test_syncs_alone_give_the_offsets_of_mirror_makers_own_store() -> None:
+    rng = random.Random(4)
+    questions, ours = [], []
+    for _ in range(400):
+        store = SyncStore()
+        known = OffsetMap()
+        upstream, downstream = rng.choice([0, 5, 10**6, 2**62]), rng.randrange(1000)
+        words, answers = [], []
+        for _ in range(rng.randrange(80)):
+            step = rng.choice([0, 1, 2, 10, 100, 100, 5000, 10**7])
+            upstream += -min(upstream, rng.randrange(200)) if rng.random() < 0.02 else step
+            downstream += rng.randrange(step + 2)
+            words += sync_words([(upstream, downstream)])
+            store.add(upstream, downstream)
+            known.note_sync(OffsetSync(ORDERS, upstream, downstream), written=0)
+            if rng.random() < 0.3:
+                asked = max(0, upstream + rng.choice([0, 1, -1, 50, -rng.randrange(1000), -rng.randrange(10**6)]))
+                words.append(f"?{asked}")
+                answers.append(answer_of(store, asked))
+                assert known.translate(asked).offset == store.translate(asked)
+        questions.append((*words, "?0"))
+        ours.append((*answers, answer_of(store, 0)))
+    for question, theirs, our in zip(questions, ask("OffsetSyncStoreProbe", questions), ours, strict=True):
+        assert our == theirs, question
+
+
+def answer_of(store: SyncStore, upstream_offset: int) -> str:
+    found = store.translate(upstream_offset)
+    if found is None:
+        return "-" if store.newest is None else "-1"
+    return str(found)
+
+
+class Group:
+    """A group on the source of a flow, and what `farshore translate` says of it."""
+
+    def __init__(self, scene: Scene, copier: Copier) -> None:
+        self.scene, self.copier = scene, copier
+        self.name = f"{scene.topic}-group"
+        self.checkpoints = f"{scene.alias}.checkpoints.internal"
+
+    def stands_at(self, offset: int) -> None:
+        commit(self.scene.source_servers, self.name, {self.copier.partition: offset})
+
+    def checkpoint(self, upstream: int, downstream: int) -> None:
+        create_if_missing(self.scene.target_servers, self.checkpoints)
+        remote = TopicPartition(self.scene.remote(), 0)
+        self.copier.write_raw(self.checkpoints, encode_checkpoint(Checkpoint(self.name, remote, upstream, downstream)))
+
+    def translated(self, *arguments: str, code: int = 0) -> str:
+        file = str(self.scene.directory / "mm2.properties")
+        between = ("--from", self.scene.alias, "--to", "B", "--group", self.name)
+        done = CliRunner().invoke(app, ["translate", file, *between, *arguments], catch_exceptions=False)
+        assert done.exit_code == code, done.output
+        return done.stdout
+
+    def as_data(self, *, code: int = 0) -> dict[str, Any]:
+        found: dict[str, Any] = json.loads(self.translated("--json", code=code))
+        return found
+
+    def only_partition(self, *, code: int = 0) -> dict[str, Any]:
+        (partition,) = self.as_data(code=code)["partitions"]
+        assert isinstance(partition, dict)
+        return partition
+
+
+@pytest.fixture
+def group(scene: Scene) -> Group:
+    """Of a topic with 30 records, on both clusters, whose copies lie 5 offsets further on."""
+    create_topic(scene.source_servers, scene.topic)
+    create_topic(scene.target_servers, scene.remote())
+    produce(scene.source_servers, scene.topic, ({"value": b"%d" % n} for n in range(30)))
+    produce(scene.target_servers, scene.remote(), ({"value": b"%d" % n} for n in range(35)))
+    return Group(scene, Copier(scene))
+
+
+def test_a_group_is_translated_by_its_offsets_and_the_runs(group: Group) -> None:
+    group.copier.note(Run(0, 29, 5, 30))
+    group.stands_at(20)
+    group.checkpoint(10, 11)
+    partition = group.only_partition()
+    written = partition["checkpoint"].pop("written")
+    assert partition == {
+        "topic": group.scene.topic, "partition": 0, "remote_topic": group.scene.remote(),
+        "upstream_offset": 20, "downstream_offset": 25, "exact": True, "basis": "run", "lag": 10, "log_start": 0,
+        "checkpoint": {"upstream_offset": 10, "downstream_offset": 11},
+    }  # fmt: skip
+    assert group.as_data()["offsets_of"] == "group"
+    said = group.translated()
+    assert "read just now" in said
+    assert written[:4] in said
+    assert re_words(said, f"{group.scene.topic}-0 → {group.scene.remote()}-0 20 10 25 yes 11 of")
+
+
+def re_words(text: str, words: str) -> bool:
+    return words in " ".join(text.split())
+
+
+def test_inside_a_batch_with_holes_the_source_is_looked_at(group: Group) -> None:
+    """Two transactions, each of two records and a marker, were merged into one batch."""
+    producer = Producer({"bootstrap.servers": group.scene.source_servers, "transactional.id": group.name})
+    producer.init_transactions(30)
+    for _ in range(2):
+        producer.begin_transaction()
+        for _ in range(2):
+            producer.produce(group.scene.topic, b"x")
+        producer.commit_transaction(30)
+    group.copier.note(Run(0, 29, 0, 30), Run(30, 34, 30, 4))
+    group.stands_at(33)
+    partition = group.only_partition()
+    assert (partition["downstream_offset"], partition["exact"], partition["basis"]) == (32, True, "batch")
+
+
+def test_without_runs_a_checkpoint_says_where_and_without_any_the_beginning_is_named(group: Group) -> None:
+    group.copier.sync(25, 30)
+    group.stands_at(20)
+    assert group.only_partition(code=1)["basis"] == "too old"
+    assert "nothing is lost from 0 on" in group.translated(code=1)
+    group.checkpoint(18, 20)
+    partition = group.only_partition()
+    assert (partition["downstream_offset"], partition["exact"], partition["basis"]) == (20, False, "checkpoint")
+
+
+def test_when_the_source_is_lost_the_checkpoint_and_the_ledger_say_it(group: Group) -> None:
+    group.copier.note(Run(0, 29, 5, 30))
+    group.checkpoint(20, 11)
+    file = group.scene.directory / "mm2.properties"
+    file.write_text(file.read_text().replace(group.scene.source_servers, "127.0.0.1:1"))
+    found = group.as_data()
+    (partition,) = found["partitions"]
+    assert found["offsets_of"] == "checkpoints"
+    assert (partition["upstream_offset"], partition["downstream_offset"], partition["exact"]) == (20, 25, True)
+    assert partition["lag"] is None
+    assert any("its offsets cannot be read" in problem["reason"] for problem in found["problems"])
+
+
+def test_a_group_or_a_flow_that_nobody_knows_is_told(group: Group) -> None:
+    with pytest.raises(BadArgument, match=f"{group.name} has no offsets on {group.scene.alias}"):
+        group.translated()
+    with pytest.raises(BadArgument, match=f"no flow {group.scene.alias}->C here; there are: {group.scene.alias}->B"):
+        group.translated("--to", "C")

@@ -1,0 +1,79 @@
+"""Batches of one record each, taken in one go: the same records as batch by batch."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from farshore.wire.batch import Batch, Codec, Scan
+from farshore.wire.lone import lone_records
+from farshore.wire.records import RawRecord, encode_batches, records_of
+from farshore.wire.records_v2 import body_of
+
+
+def batch(base_offset: int, records: list[RawRecord], codec: Codec = Codec.NONE, epoch: int = 3) -> bytes:
+    (encoded,) = encode_batches(records, codec=codec, max_bytes=1 << 20, target_batch_bytes=1 << 20)
+    data = encoded.data  # type: ignore[union-attr]
+    return base_offset.to_bytes(8, "big") + data[8:12] + epoch.to_bytes(4, "big") + data[16:]
+
+
+def lone(offset: int, size: int = 10) -> bytes:
+    return batch(offset, [(0, 1000 + offset, body_of(b"%d" % offset, b"v" * size, [(b"\xff", None)]))])
+
+
+@st.composite
+def logs(draw: st.DrawFn) -> bytes:
+    offset, parts = draw(st.integers(0, 10)), []
+    for _ in range(draw(st.integers(1, 30))):
+        count = draw(st.sampled_from([1, 1, 1, 1, 2]))
+        records = [
+            (n, draw(st.integers(-(2**40), 2**40)), body_of(None, draw(st.binary(max_size=300)))) for n in range(count)
+        ]
+        parts.append(batch(offset, records, draw(st.sampled_from([Codec.NONE] * 5 + [Codec.LZ4]))))
+        offset += count + draw(st.sampled_from([0, 0, 0, 4]))
+    return b"".join(parts)
+
+
+@given(logs(), st.integers(0, 20), st.sampled_from([200, 2000, 1 << 20]), st.integers(0, 100))
+def test_a_stretch_holds_what_its_batches_hold(log: bytes, from_offset: int, most_bytes: int, cut: int) -> None:
+    log = log[: len(log) - cut]
+    at = 0
+    while at < len(log):
+        stretch = lone_records(log, at, from_offset, most_bytes)
+        batches = list(Scan(log, at))
+        if stretch is not None:
+            covered = [one for one in batches if one.start < at + stretch.size]
+            assert stretch.records == [record for one in covered for record in records_of(one)]
+            assert (stretch.base_offset, stretch.last_offset) == (stretch.records[0][0], stretch.records[-1][0])
+            assert stretch.size == sum(one.size for one in covered)
+            assert stretch.base_offset >= from_offset
+            at += stretch.size
+        elif batches:
+            at = batches[0].start + batches[0].size
+        else:
+            return
+
+
+def test_a_stretch_ends_before_a_batch_whose_checksum_is_wrong() -> None:
+    log = bytearray(b"".join(lone(n) for n in range(10)))
+    size = len(lone(0))
+    log[6 * size + 70] ^= 1
+    stretch = lone_records(bytes(log), 0, 0, 1 << 20)
+    assert stretch is not None
+    assert [offset for offset, _, _ in stretch.records] == list(range(6))
+
+
+def test_a_stretch_is_of_one_leader_epoch() -> None:
+    records = [(0, 1, body_of(None, b"v"))]
+    log = b"".join(batch(n, records, epoch=3 if n < 5 else 4) for n in range(10))
+    stretch = lone_records(log, 0, 0, 1 << 20)
+    assert stretch is not None
+    assert (len(stretch.records), stretch.leader_epoch) == (5, 3)
+
+
+def test_batches_that_are_not_plain_are_left_to_others() -> None:
+    (whole,) = Scan(lone(0))
+    assert isinstance(whole, Batch)
+    transactional = whole.readdressed(producer_id=1, producer_epoch=0, base_sequence=0, transactional=True)
+    assert lone_records(transactional * 10, 0, 0, 1 << 20) is None
+    assert lone_records(lone(0) * 2, 0, 0, 1 << 20) is None, "too few"
