@@ -57,6 +57,7 @@ class Mirror:
         self.source = source
         self.target = target
         self.alias = f"a{uuid.uuid4().hex[:8]}"
+        self.topics = topics
         self.properties = home / "mm2.properties"
         self._lines = {
             "clusters": f"{self.alias}, B",
