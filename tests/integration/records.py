@@ -26,10 +26,9 @@ class Record(NamedTuple):
 
 
 def create_topic(servers: str, topic: str, partitions: int = 1, **settings: str) -> None:
-    """Of as many copies as the cluster makes by default: three, if it has as many brokers."""
     admin = AdminClient({"bootstrap.servers": servers})
     config = {key.replace("_", "."): value for key, value in settings.items()}
-    for future in admin.create_topics([NewTopic(topic, partitions, -1, config=config)]).values():
+    for future in admin.create_topics([NewTopic(topic, partitions, 1, config=config)]).values():
         future.result(timeout=20)
 
 

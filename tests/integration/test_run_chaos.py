@@ -14,7 +14,8 @@ from typing import Any
 import pytest
 from confluent_kafka import Consumer, ElectionType, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient
-from records import create_topic, read_all
+from confluent_kafka.cimpl import NewTopic
+from records import read_all
 from test_run_support import Farshore, Load, Mirror, recopied, wait_until
 
 from farshore.local import Cluster, prepare, start_together
@@ -155,7 +156,8 @@ def test_whatever_is_killed_nothing_is_lost_and_little_is_copied_twice(
     source, target = threes
     seed = int(os.environ.get("FARSHORE_CHAOS_SEED") or random.randrange(1 << 32))
     print(f"FARSHORE_CHAOS_SEED={seed}")
-    create_topic(source.bootstrap_servers, topic, PARTITIONS)
+    admin = AdminClient({"bootstrap.servers": source.bootstrap_servers})
+    admin.create_topics([NewTopic(topic, PARTITIONS, 3)])[topic].result(30)
     settings = {**THREE, "exactly.once.source.support": support}
     mirror = Mirror(tmp_path, source, target, topic, **settings)
     with Load(source, topic, PARTITIONS, RATE) as load, Supervised(mirror) as farshore:
