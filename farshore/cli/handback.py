@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from concurrent.futures import ThreadPoolExecutor
 
@@ -23,7 +24,10 @@ def handback(config: ConfigFiles, flow: SomeFlows = None, secrets: SecretsDir = 
     """End a running Farshore, and check that MirrorMaker 2 can go on where it stopped."""
     settings = flows_meant(load(config, secrets_dir=secrets), flow)
     with ThreadPoolExecutor(len(settings)) as pool:
-        results = list(pool.map(_attempt, settings))
+        try:
+            results = list(pool.map(_attempt, settings))
+        except KeyboardInterrupt:
+            os._exit(130)  # without waiting for a Farshore that does not end; nothing has been written but the request
     if not any(results):
         raise CommandRefused(f"Farshore has never run {named([each.flow for each in settings])}: nothing to hand back")
     done = [each for each in results if isinstance(each, HandedBack)]

@@ -54,7 +54,7 @@ def hand_back(flow: FlowSettings, say: Callable[[str], None]) -> HandedBack | No
                 say(f"{flow.flow}: generation {asked} has been asked to end")
 
         with holding(flow, within=_ENDED_WITHIN_SECONDS, meanwhile=ask_to_end) as held:
-            say(f"{flow.flow}: nobody copies it any more")
+            say(f"{flow.flow}: nobody has it any more")
             return HandedBack(str(flow.flow), _checked(held), tuple(how_to_start(flow)))
 
 
