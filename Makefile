@@ -58,7 +58,7 @@ demo: kafka
 	@$(BIN)/farshore demo $(ARGS)
 
 bench: kafka
-	@echo "not yet: the benchmark comes with the data plane"
+	@$(BIN)/python -m bench $(ARGS)
 
 docs: $(STAMP)
 	FARSHORE_WRITE_DOCS=1 $(BIN)/pytest -q tests/unit/test_docs.py

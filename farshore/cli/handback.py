@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from concurrent.futures import ThreadPoolExecutor
 
@@ -11,9 +12,9 @@ from rich.text import Text
 
 from farshore.cli.arguments import ConfigFiles, SecretsDir, SomeFlows, output, plain_table
 from farshore.config import FlowSettings, load
-from farshore.errors import FarshoreError
+from farshore.errors import CommandRefused, FarshoreError
 from farshore.ops.as_mm2_reads import Checked
-from farshore.ops.flows import flows_meant
+from farshore.ops.flows import flows_meant, named
 from farshore.ops.handing_back import HandedBack, hand_back
 
 _ROWS = 40
@@ -23,25 +24,29 @@ def handback(config: ConfigFiles, flow: SomeFlows = None, secrets: SecretsDir = 
     """End a running Farshore, and check that MirrorMaker 2 can go on where it stopped."""
     settings = flows_meant(load(config, secrets_dir=secrets), flow)
     with ThreadPoolExecutor(len(settings)) as pool:
-        results = list(pool.map(_attempt, settings))
-    console = output()
-    for result in results:
-        if isinstance(result, HandedBack):
-            _show(console, result)
+        try:
+            results = list(pool.map(_attempt, settings))
+        except KeyboardInterrupt:
+            os._exit(130)  # without waiting for a Farshore that does not end; nothing has been written but the request
+    if not any(results):
+        raise CommandRefused(f"Farshore has never run {named([each.flow for each in settings])}: nothing to hand back")
     done = [each for each in results if isinstance(each, HandedBack)]
-    failures = [each for each in results if isinstance(each, FarshoreError)]
-    commands = dict.fromkeys(line for each in done for line in each.then)
-    if commands:
-        console.print("\nMirrorMaker 2 goes on with:")
-        for line in commands:
+    console = output()
+    for each in done:
+        _show(console, each)
+    if done:
+        wrong = any(each.problems for each in done)
+        console.print(f"\n{'Once that is in order, ' if wrong else ''}MirrorMaker 2 goes on with:")
+        for line in dict.fromkeys(line for each in done for line in each.then):
             print(f"  {line}")
+    failures = [each for each in results if isinstance(each, FarshoreError)]
     for failure in failures:
         print(f"farshore: {failure}", file=sys.stderr)
     if failures or any(each.problems for each in done):
         raise typer.Exit(1)
 
 
-def _attempt(settings: FlowSettings) -> HandedBack | FarshoreError:
+def _attempt(settings: FlowSettings) -> HandedBack | FarshoreError | None:
     """One flow that cannot be handed back keeps no other from it."""
     try:
         return hand_back(settings, lambda sentence: print(sentence, flush=True))
@@ -51,6 +56,8 @@ def _attempt(settings: FlowSettings) -> HandedBack | FarshoreError:
 
 def _show(console: Console, result: HandedBack) -> None:
     """All partitions if they are few, else those that there is something to say of."""
+    if not result.checked:
+        return
     rows = result.checked if len(result.checked) <= _ROWS else [c for c in result.checked if c.note or c.problem]
     table = plain_table("partition", "goes on at", "log", "left", "")
     for row in rows:

@@ -11,11 +11,12 @@ from rich.text import Text
 
 from farshore.cli.arguments import ConfigFiles, SecretsDir, SomeFlows, output, plain_table
 from farshore.config import load
+from farshore.dataplane.board import Upkeep
 from farshore.ops.flows import flows_meant
 from farshore.ops.sight import State
 from farshore.ops.status import FlowStatus, data, moment, status_of
 
-_STYLES = {State.RUNNING: "bold green", State.LAPSED: "bold red", None: "bold red"}
+_STYLES = {State.RUNNING: "bold green", State.IDLE: "bold green", State.LAPSED: "bold red", None: "bold red"}
 _TROUBLES_SHOWN = 50
 
 
@@ -50,6 +51,8 @@ def _show(console: Console, flow: FlowStatus) -> None:
         console.print(Text(flow.unreadable, style="red"), soft_wrap=True)
     _show_slots(console, flow)
     _show_troubles(console, flow)
+    if flow.upkeep is not None and flow.state in (State.RUNNING, State.IDLE):
+        _show_upkeep(console, flow.upkeep)
     _show_gaps(console, flow)
 
 
@@ -82,6 +85,17 @@ def _show_troubles(console: Console, flow: FlowStatus) -> None:
     more = len(flow.troubles) - _TROUBLES_SHOWN
     if more > 0:
         console.print(f"and {more} more: see --json")
+
+
+def _show_upkeep(console: Console, upkeep: Upkeep) -> None:
+    table = plain_table("upkeep", "every", "last run", "", left=3)
+    for each in upkeep.passes:
+        fine = Text("fine", style="dim")
+        degraded = Text(f"degraded since {moment(each.degraded_since)}: {each.reason}", style="red")
+        last = moment(each.last_run) or "not yet"
+        table.add_row(each.name, f"{each.every:g} s", last, fine if each.degraded_since is None else degraded)
+    if upkeep.passes:
+        console.print(table)
 
 
 def _show_gaps(console: Console, flow: FlowStatus) -> None:

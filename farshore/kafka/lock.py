@@ -14,11 +14,17 @@ from typing import Any
 from confluent_kafka import Consumer, KafkaException
 
 from farshore.config.security import Connection
-from farshore.errors import KafkaError, RequestRefused
+from farshore.errors import AuthenticationFailed, KafkaError, PermissionDenied, RequestRefused
 from farshore.kafka.clients import librdkafka_config
+from farshore.kafka.failures import Complaints
 
 _POLL_SECONDS = 0.5
+_REFUSED_FOR_GOOD_SECONDS = 1.0
 _CONNECT = "INCONSISTENT_GROUP_PROTOCOL"
+_NOT_ALLOWED = {
+    "GROUP_AUTHORIZATION_FAILED": "group {group}",
+    "TOPIC_AUTHORIZATION_FAILED": "topic {board}",
+}
 
 
 class FlowLock:
@@ -54,7 +60,10 @@ class FlowLock:
             "auto.offset.reset": "latest",
             "allow.auto.create.topics": False,
             "log_level": 0,
+            "error_cb": self._hear,
         }
+        self._complaints = Complaints()
+        self._has_joined = False
         self._held = threading.Event()
         self._ended = threading.Event()
         self._thread: threading.Thread | None = None
@@ -94,7 +103,7 @@ class FlowLock:
             consumer.close()
 
     def _assigned(self, _consumer: Any, partitions: list[Any]) -> None:
-        self.refusal = None
+        self.refusal, self._has_joined = None, True
         if partitions:
             self._held.set()
 
@@ -104,6 +113,12 @@ class FlowLock:
             if not self._ended.is_set():
                 self._on_lost()
 
+    def _hear(self, error: Any) -> None:
+        """Once we are in the group, what goes wrong with a login passes by itself."""
+        self._complaints.hear(error)
+        if not self._has_joined and self._complaints.refused_for > _REFUSED_FOR_GOOD_SECONDS:
+            self.refusal = AuthenticationFailed(f"{self._cluster}: {self._complaints.login}", cluster=self._cluster)
+
     def _refused(self, error: Any) -> None:
         if error.name() == _CONNECT:
             message = (
@@ -111,3 +126,7 @@ class FlowLock:
                 "and this Farshore takes over"
             )
             self.refusal = RequestRefused(message, cluster=self._cluster, code=_CONNECT, retriable=True)
+        elif error.name() in _NOT_ALLOWED:
+            wanted = f"READ on the {_NOT_ALLOWED[error.name()]}".format(group=self._group, board=self._board_topic)
+            message = f"{self._cluster}: the flow cannot be held: grant our principal {wanted} ({error.name()})"
+            self.refusal = PermissionDenied(message, cluster=self._cluster)

@@ -75,7 +75,19 @@ def start_mirror_maker(properties: Path, log: Path, *arguments: str) -> Iterator
     It logs to `log`. Returns at once: what it has to do, the caller waits for. It is asked to end when the
     block is left, and killed if it does not.
     """
-    program: list[str | Path] = ["org.apache.kafka.connect.mirror.MirrorMaker", properties, *arguments]
+    with _running(["org.apache.kafka.connect.mirror.MirrorMaker", properties, *arguments], log) as process:
+        yield process
+
+
+@contextmanager
+def start_connect(properties: Path, log: Path) -> Iterator[BoundProcess]:
+    """The same with a distributed worker of Kafka Connect, in which MirrorMaker 2's connectors can run."""
+    with _running(["org.apache.kafka.connect.cli.ConnectDistributed", properties], log) as process:
+        yield process
+
+
+@contextmanager
+def _running(program: Sequence[str | Path], log: Path) -> Iterator[BoundProcess]:
     command = [*java_command(TOOLS, ("-Xmx512m", "-XX:+UseSerialGC")), *program]
     with log.open("a") as file:
         process = BoundProcess(command, stdout=file, stderr=subprocess.STDOUT)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from farshore.config import FlowSettings, Settings
@@ -28,24 +28,28 @@ class Logs:
 
 
 def flows_meant(settings: Settings, name: str | None) -> tuple[FlowSettings, ...]:
-    """Those that copy, or the one of that name. Raises BadArgument."""
-    copying = {str(flow.flow): flow for flow in settings.flows if flow.source is not None}
-    if name is None:
-        if not copying:
-            raise BadArgument("no flow of this configuration copies anything")
-        return tuple(copying.values())
-    wanted = name.replace(" ", "")
-    if wanted not in copying:
-        raise BadArgument(f"no flow {name} copies anything here; those that do: {', '.join(copying) or 'none'}")
-    return (copying[wanted],)
+    """All that are run, or the one of that name. Raises BadArgument."""
+    return _meant([flow for flow in settings.flows if any(flow.connectors)], name)
 
 
 def flow_meant(settings: Settings, name: str | None) -> FlowSettings:
-    """The one flow; it need not be named where there is one only. Raises BadArgument."""
-    flows = flows_meant(settings, name)
+    """The one flow that copies; it need not be named where there is one only. Raises BadArgument."""
+    flows = _meant([flow for flow in settings.flows if flow.source is not None], name)
     if len(flows) > 1:
         raise BadArgument(f"there are several flows, say which with --flow: {', '.join(str(f.flow) for f in flows)}")
     return flows[0]
+
+
+def _meant(flows: Sequence[FlowSettings], name: str | None) -> tuple[FlowSettings, ...]:
+    there = {str(flow.flow): flow for flow in flows}
+    if not there:
+        raise BadArgument("this configuration has no flow for that")
+    if name is None:
+        return tuple(there.values())
+    wanted = name.replace(" ", "")
+    if wanted not in there:
+        raise BadArgument(f"there is no flow {name} for that, but {', '.join(there)}")
+    return (there[wanted],)
 
 
 def copying_of(flow: FlowSettings) -> SourceSettings:
@@ -61,11 +65,11 @@ def reset_policy(flow: FlowSettings) -> At | None:
 
 
 def source_cluster(flow: FlowSettings) -> Cluster:
-    return Cluster(flow.flow.source, copying_of(flow).source.admin)
+    return Cluster(flow.flow.source, flow.side(flow.flow.source).admin)
 
 
 def target_cluster(flow: FlowSettings) -> Cluster:
-    return Cluster(flow.flow.target, copying_of(flow).target.admin)
+    return Cluster(flow.flow.target, flow.side(flow.flow.target).admin)
 
 
 def partitions_of(flow: FlowSettings) -> dict[TopicPartition, TopicPartition]:

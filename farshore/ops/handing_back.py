@@ -9,7 +9,7 @@ from farshore.config import FlowSettings
 from farshore.config.entries import Deployment
 from farshore.dataplane import board
 from farshore.dataplane.bookkeeping import read_position_records
-from farshore.errors import CommandRefused
+from farshore.dataplane.picture import Picture
 from farshore.ops.as_mm2_reads import Checked, check, positions_found
 from farshore.ops.flows import look_at_logs, partitions_of, reset_policy
 from farshore.ops.holding import Held, holding, write_board
@@ -32,32 +32,45 @@ class HandedBack:
         return tuple(each for each in self.checked if each.problem)
 
 
-def hand_back(flow: FlowSettings, say: Callable[[str], None]) -> HandedBack:
-    """Whoever runs the flow is asked to end, also a standby that takes it up meanwhile. Raises CommandRefused if that
-    takes too long, KafkaError."""
+def hand_back(flow: FlowSettings, say: Callable[[str], None]) -> HandedBack | None:
+    """Whoever runs the flow is asked to end, also one that takes it up meanwhile; None if Farshore never had it.
+
+    Raises CommandRefused if that takes too long, KafkaError.
+    """
     sight = look(flow, GLANCE_SECONDS)
     if sight.state is State.NEVER:
-        raise CommandRefused(f"{flow.flow}: Farshore has never copied it, there is nothing to hand back")
+        return None
     asked = 0
     with watching(flow) as watch:
-        if sight.state in (State.RUNNING, State.STOPPING):
+        if sight.state in (State.RUNNING, State.IDLE):
             watch.picture.begin_with(sight.picture)
 
         def ask_to_end() -> None:
             nonlocal asked
-            lease = watch.picture.lease
-            if lease is not None and not lease.stop and lease.generation > asked:
-                write_board(flow, [board.End(lease.generation)])
-                asked = lease.generation
+            holder = _holder(watch.picture)
+            if holder > asked:
+                write_board(flow, [board.End(holder)])
+                asked = holder
                 say(f"{flow.flow}: generation {asked} has been asked to end")
 
         with holding(flow, within=_ENDED_WITHIN_SECONDS, meanwhile=ask_to_end) as held:
-            say(f"{flow.flow}: nobody copies it any more")
+            say(f"{flow.flow}: nobody has it any more")
             return HandedBack(str(flow.flow), _checked(held), tuple(how_to_start(flow)))
+
+
+def _holder(picture: Picture) -> int:
+    """The generation that has the flow, and has not been asked to end; 0 if none is heard of."""
+    lease, upkeep = picture.lease, picture.upkeep
+    return max(
+        lease.generation if lease is not None and not lease.stop else 0,
+        upkeep.generation if upkeep is not None and not upkeep.over else 0,
+    )
 
 
 def _checked(held: Held) -> tuple[Checked, ...]:
     flow = held.flow
+    if flow.source is None:
+        return ()
     partitions = partitions_of(flow)
     logs = look_at_logs(flow, partitions)
     records = read_position_records(held.books, flow.flow, flow.worker.connection)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 
@@ -29,12 +29,16 @@ _LOOK_EVERY_SECONDS = 0.2
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """A flow in our hands. `picture` is what its board says, `books` is where its positions stand."""
+    """A flow in our hands. `picture` is what its board says. Only a flow that copies has books."""
 
     flow: FlowSettings
     picture: Picture
-    books: Books
+    _sizes: Mapping[str, int]
     _lock: FlowLock
+
+    @property
+    def books(self) -> Books:
+        return Books.of(self.flow, self._sizes[self.flow.positions_topic])
 
     def positions(self) -> dict[TopicPartition, Resume]:
         return read_positions(self.books, self.flow.flow, self.flow.worker.connection)
@@ -85,9 +89,9 @@ def holding(
         _take(lock, flow, within, meanwhile)
         # Slots of a driver that was killed may copy on until their lease has lapsed.
         sight = look(flow)
-        if sight.state in (State.RUNNING, State.STOPPING):
+        if sight.state in (State.RUNNING, State.STOPPING, State.IDLE):
             raise CommandRefused(f"{flow.flow} is still being copied by a Farshore: try again when it has stopped")
-        yield Held(flow, sight.picture, Books.of(flow, ensured.partitions[flow.positions_topic]), lock)
+        yield Held(flow, sight.picture, ensured.partitions, lock)
 
 
 def _take(lock: FlowLock, flow: FlowSettings, within: float, meanwhile: Callable[[], None]) -> None:

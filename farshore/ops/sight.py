@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from farshore.config import FlowSettings
@@ -17,8 +17,10 @@ from farshore.ops.flows import target_cluster
 LAPSED_AFTER_SECONDS = board.LEASE_LASTS_SECONDS + 1
 """Whoever has said nothing for so long does not copy any more."""
 
+_UPKEEP_LAPSED_AFTER_SECONDS = 2 * board.UPKEEP_EVERY_SECONDS + 2
+
 GLANCE_SECONDS = 3 * board.LEASE_EVERY_SECONDS
-"""Who is well is heard within that time. Who is not heard may still live: only the lock tells."""
+"""Who copies and is well is heard within that time. Who is not heard may still live: only the lock tells."""
 
 _LOOK_EVERY_SECONDS = 0.1
 
@@ -26,6 +28,8 @@ _LOOK_EVERY_SECONDS = 0.1
 class State(StrEnum):
     NEVER = "never run"
     RUNNING = "running"
+    IDLE = "nothing to copy"
+    """Somebody has it, and looks after all but records, of which there are none to copy."""
     STOPPING = "stopping"
     STOPPED = "stopped"
     LAPSED = "lapsed"
@@ -34,41 +38,68 @@ class State(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Sight:
-    """`state` is that of the lease; the picture holds all that the board says."""
+    """How a flow stands, with all that its board says."""
 
     state: State
     picture: Picture
 
     @property
     def generation(self) -> int:
-        return self.picture.lease.generation if self.picture.lease else 0
+        return max(_leased(self.picture), _kept_up(self.picture))
+
+    @property
+    def heard_at(self) -> float:
+        """When whoever has, or had, the flow said so last."""
+        return max(self.picture.lease_at, self.picture.upkeep_at)
 
 
-def look(flow: FlowSettings, listen: float = LAPSED_AFTER_SECONDS) -> Sight:
-    """Read the board, and listen whether somebody still gives leases, `listen` seconds at most. Changes nothing.
-
-    Raises KafkaError where the board cannot be read.
+def look(flow: FlowSettings, listen: float = 60.0) -> Sight:
+    """Read the board, and listen whether somebody still has the flow: as long as he may be silent, but `listen` seconds
+    at most. Changes nothing. Raises KafkaError where the board cannot be read.
     """
     topic = board_topic(flow.flow.source)
     if topic not in target_cluster(flow).topics():
         return Sight(State.NEVER, Picture())
     with watching(flow) as watch:
         earlier = read_picture(flow.worker.connection, cluster=flow.flow.target, board_topic=topic)
-        if earlier.lease is not None and not earlier.lease.over:
-            wait_until(lambda: watch.picture.lease is not None, listen)
-        heard = watch.picture.lease is not None
+        if state_of(earlier, Picture()) is State.LAPSED:
+            leased = _kept_up(earlier) <= _leased(earlier)
+            silent = LAPSED_AFTER_SECONDS if leased else _UPKEEP_LAPSED_AFTER_SECONDS
+            wait_until(lambda: _heard(watch.picture, leased), min(silent, listen))
+        heard = replace(watch.picture)
         watch.picture.begin_with(earlier)
-        return Sight(_state(watch.picture.lease, heard), watch.picture)
+        return Sight(state_of(watch.picture, heard), watch.picture)
 
 
-def _state(lease: board.Lease | None, heard: bool) -> State:
+def state_of(picture: Picture, heard: Picture) -> State:
+    """`heard` is what was said just now. Pure.
+
+    Who copies gives leases. Who does not, tells of his upkeep alone, under a generation without a lease.
+    """
+    lease, upkeep = picture.lease, picture.upkeep
+    if upkeep is not None and _kept_up(picture) > _leased(picture):
+        if upkeep.over:
+            return State.STOPPED
+        return State.IDLE if heard.upkeep is not None else State.LAPSED
     if lease is None:
         return State.NEVER
     if lease.over:
         return State.STOPPED
-    if not heard:
+    if heard.lease is None:
         return State.LAPSED
     return State.STOPPING if lease.stop else State.RUNNING
+
+
+def _heard(picture: Picture, leased: bool) -> bool:
+    return picture.lease is not None or (picture.upkeep is not None and not leased)
+
+
+def _leased(picture: Picture) -> int:
+    return picture.lease.generation if picture.lease else 0
+
+
+def _kept_up(picture: Picture) -> int:
+    return picture.upkeep.generation if picture.upkeep else 0
 
 
 @contextmanager

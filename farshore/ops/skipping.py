@@ -62,7 +62,10 @@ def skip(flow: FlowSettings, partition: TopicPartition, to: int) -> Skipped:
 
 
 def _by_whoever_runs(flow: FlowSettings, partition: TopicPartition, to: int, logs: Logs, sight: Sight) -> Skipped:
-    books = Books.of(flow, target_cluster(flow).topics()[flow.positions_topic])
+    size = target_cluster(flow).topics().get(flow.positions_topic)
+    if size is None:
+        raise CommandRefused(f"{flow.flow}: {flow.positions_topic} is not to be seen on {flow.flow.target}")
+    books = Books.of(flow, size)
 
     def stands() -> int:
         resume = read_positions(books, flow.flow, flow.worker.connection).get(partition)

@@ -27,9 +27,9 @@ class SlotStatus:
 
 @dataclass(frozen=True, slots=True)
 class FlowStatus:
-    """`since` is when it was last heard of, unless it is running. `unreadable` says why nothing is known of it.
+    """`since` is when it was last heard of, unless somebody has it. `unreadable` says why nothing is known of it.
 
-    The slots are those of the last generation, also when that is over.
+    Slots and upkeep are those of the last generation, also when that is over.
     """
 
     flow: str
@@ -37,6 +37,7 @@ class FlowStatus:
     since: float | None = None
     generation: int = 0
     slots: tuple[SlotStatus, ...] = ()
+    upkeep: board.Upkeep | None = None
     gaps: tuple[board.Gaps, ...] = ()
     unreadable: str | None = None
 
@@ -69,9 +70,10 @@ def summary(flow: str, sight: Sight) -> FlowStatus:
     return FlowStatus(
         flow,
         sight.state,
-        picture.lease_at if gone else None,
+        sight.heard_at if gone else None,
         sight.generation,
         tuple(_slots(sight.generation, picture, sight.state)),
+        picture.upkeep if picture.upkeep and picture.upkeep.generation == sight.generation else None,
         tuple(picture.gaps[partition] for partition in sorted(picture.gaps)),
     )
 
@@ -106,6 +108,7 @@ def _flow_data(status: FlowStatus) -> dict[str, Any]:
             {"partition": each.partition, "kind": each.kind, "reason": each.reason, "since": moment(each.since)}
             for each in status.troubles
         ],
+        "upkeep": None if status.upkeep is None else _upkeep_data(status.upkeep),
         "gaps": [
             {
                 "partition": str(each.partition),
@@ -135,6 +138,26 @@ def _slot_data(slot: SlotStatus) -> dict[str, Any]:
         "lag_seconds": report.lag_seconds,
         "held_bytes": report.held_bytes,
         "batches": {"as_is": as_is, "merged": merged, "anew": anew},
+    }
+
+
+def _upkeep_data(upkeep: board.Upkeep) -> dict[str, Any]:
+    return {
+        "heartbeat_age_seconds": upkeep.heartbeat_age,
+        "groups": upkeep.groups,
+        "group_offsets_skipped": dict(upkeep.skipped),
+        "passes": [
+            {
+                "name": each.name,
+                "every_seconds": each.every,
+                "fine": each.degraded_since is None,
+                "degraded_since": moment(each.degraded_since),
+                "reason": each.reason,
+                "last_run": moment(each.last_run),
+                "took_seconds": each.took,
+            }
+            for each in upkeep.passes
+        ],
     }
 
 

@@ -20,7 +20,7 @@ from farshore.dataplane.picture import Picture
 from farshore.dataplane.plan import Share, plan_slots
 from farshore.dataplane.task import ExactlyOnce, Order
 from farshore.dataplane.transaction import fence, transactional_id
-from farshore.dataplane.trouble import Kind
+from farshore.dataplane.trouble import Kind, Trouble
 from farshore.errors import KafkaError
 from farshore.kafka.cluster import Cluster
 from farshore.kafka.raw import At, IsolationLevel
@@ -72,6 +72,7 @@ class Copying:
         self._synced = TopicSync()
         self._hot = HotPartitions()
         self._next_load = 0.0
+        self._trouble = Trouble(f"{settings.flow}: topics cannot be looked for")
         self._looked = float("-inf")
         self._next_look = time.monotonic()
         self._started = False
@@ -131,9 +132,10 @@ class Copying:
         except KafkaError as error:
             if not self._known_once:
                 raise
-            _log.warning("%s: cannot look for topics just now: %s", self._flow, error)
+            self._trouble.begin(str(error))
             self._looked, self._next_look = now, now + max(_SOONEST_SECONDS, interval)
             return
+        self._trouble.end()
         self._looked, self._next_look = now, now + interval if refreshing else float("inf")
         self._known = frozenset(partition.topic for partition in synced.partitions)
         self._tell(synced)

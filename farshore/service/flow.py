@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import threading
 import time
@@ -13,6 +14,7 @@ from farshore.control.internal_topics import InternalTopics, ensure_internal_top
 from farshore.control.loop import PassState
 from farshore.dataplane import board
 from farshore.dataplane.picture import BoardWatch, Picture, read_picture
+from farshore.dataplane.trouble import Trouble
 from farshore.errors import AuthenticationFailed, FarshoreError, KafkaError, RequestRefused
 from farshore.kafka.cluster import Cluster
 from farshore.kafka.lock import FlowLock
@@ -24,6 +26,8 @@ _log = logging.getLogger(__name__)
 
 RETRY_SECONDS = 5.0
 _LOOK_EVERY_SECONDS = 0.2
+_NEEDED_TO_COPY = ("positions", "the plan", "exact translation", "offset syncs")
+"""What the internal topics are for that slots write to; without the others records are copied all the same."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +60,8 @@ class FlowRunner:
         self._number = 0
         self._was_held = False
         self._handed_back = False
+        self._trouble = Trouble(str(settings.flow))
+        self._told: set[str] = set()
         self._lost = threading.Event()
         self.failure: str | None = None
         self.stopping = threading.Event()
@@ -89,10 +95,8 @@ class FlowRunner:
                     return
             except AuthenticationFailed as error:
                 # Once it worked, a password that is refused may be one that is being changed.
-                _log.error("%s: %s", self._settings.flow, error)
-                reason, final = str(error), not self._was_held
+                reason, final = str(error), self._once or not self._was_held
             except FarshoreError as error:
-                _log.warning("%s: %s", self._settings.flow, error)
                 reason, final = str(error), self._once
             except Exception as error:
                 # A fault of our own must not end a flow without a word.
@@ -102,13 +106,19 @@ class FlowRunner:
                 continue
             self._state = f"{'failed' if final else 'waiting'}: {reason}"
             if final:
+                _log.error("%s: ended: %s", self._settings.flow, reason)
                 self.failure = reason
                 return
-            self.stopping.wait(RETRY_SECONDS)
+            self._trouble.begin(reason)
+            while not self._trouble.over and not self.stopping.wait(_LOOK_EVERY_SECONDS):
+                pass
 
     def _hold(self) -> None:
         flow, worker = self._settings.flow, self._settings.worker
         source, target = (Cluster(alias, self._settings.side(alias).admin) for alias in (flow.source, flow.target))
+        for cluster in (source, target):  # nothing is made on the one before the other has let us in
+            with contextlib.suppress(RequestRefused):
+                cluster.describe()
         ensured = self._ensure_internal_topics(source, target)
         self._lost.clear()
         lock = FlowLock(
@@ -125,6 +135,7 @@ class FlowRunner:
         try:
             if self._wait_for(lock):
                 self._was_held = True
+                self._trouble.end()
                 self._take_over()
                 self._work(source, target, ensured, lock)
         finally:
@@ -141,8 +152,10 @@ class FlowRunner:
         flow = self._settings.flow
         ensured = ensure_internal_topics(self._settings, source, target)
         for problem in ensured.problems:
-            _log.warning("%s: %s (%s): %s", flow, problem.topic.name, problem.topic.purpose, problem.reason)
-        missing = [problem.reason for problem in ensured.problems if problem.missing]
+            if problem.reason not in self._told:
+                _log.warning("%s: %s", flow, problem.reason)
+        self._told = {problem.reason for problem in ensured.problems}
+        missing = [each.reason for each in ensured.problems if each.missing and each.topic.purpose in _NEEDED_TO_COPY]
         if missing:
             raise RequestRefused(missing[0], cluster=flow.target, code="INTERNAL_TOPIC_MISSING", retriable=True)
         return ensured
@@ -160,6 +173,8 @@ class FlowRunner:
                 return False
             if held:
                 return True
+            if isinstance(lock.refusal, AuthenticationFailed):
+                raise lock.refusal
             reason = str(lock.refusal) if lock.refusal else "another Farshore holds the flow, or the group is forming"
             self._state = f"standby: {reason}"
             if reason != told and (lock.refusal or time.monotonic() > patient_until):

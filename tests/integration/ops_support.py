@@ -14,6 +14,9 @@ from test_run_support import Mirror
 
 from farshore.cli import main
 
+NO_FOREIGN_TOPICS = {"heartbeats.replication.enabled": "false"}
+"""Other tests leave heartbeats on the clusters, which are copied whatever the filter says."""
+
 
 class Answer(NamedTuple):
     code: int
@@ -46,13 +49,14 @@ def farshore(command: str, mirror: Mirror, *arguments: str, answer: str = "") ->
     return Answer(code, out.getvalue(), err.getvalue())
 
 
-def status(mirror: Mirror) -> Any:
-    """The only flow, as `farshore status --json` tells of it."""
-    answer = farshore("status", mirror, "--json")
+def status(mirror: Mirror, flow: str | None = None) -> Any:
+    """The flow, if none is given the mirror's, as `farshore status --json` tells of it."""
+    name = flow or f"{mirror.alias}->B"
+    answer = farshore("status", mirror, "--json", "--flow", name)
     assert answer.code == 0, answer.said
-    (flow,) = json.loads(answer.out)["flows"]
-    assert flow["flow"] == f"{mirror.alias}->B"
-    return flow
+    (found,) = json.loads(answer.out)["flows"]
+    assert found["flow"] == name
+    return found
 
 
 def values(mirror: Mirror, topic: str, partition: int = 0) -> list[bytes | None]:

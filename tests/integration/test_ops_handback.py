@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from confluent_kafka import Producer
-from ops_support import farshore, numbered, status
+from ops_support import NO_FOREIGN_TOPICS, farshore, numbered, status
 from records import create_topic, produce
 from test_run_support import STOP_SECONDS, Load, Mirror, wait_until
 
@@ -16,13 +16,15 @@ from farshore.local.javatools import start_mirror_maker
 from farshore.model import TopicPartition
 from farshore.wire.positions import partition_for_key, source_key
 
-MM2_SECONDS = 120.0
+MM2_SECONDS = 240.0
 
 
 @pytest.fixture
 def mirror(source_cluster: Cluster, target_cluster: Cluster, topic: str, tmp_path: Path) -> Mirror:
+    """With a second flow, the other way round, that is there for its heartbeats alone."""
     create_topic(source_cluster.bootstrap_servers, topic, 3)
-    return Mirror(tmp_path, source_cluster, target_cluster, topic)
+    settings = {**NO_FOREIGN_TOPICS, "emit.heartbeats.enabled": "true"}
+    return Mirror(tmp_path, source_cluster, target_cluster, topic, **settings)
 
 
 @pytest.fixture
@@ -49,10 +51,13 @@ def write_position(mirror: Mirror, at: TopicPartition, offset: int, *, beside: i
 def test_a_running_farshore_ends_by_itself_and_what_is_wrong_with_positions_is_told(mirror: Mirror, topic: str) -> None:
     nothing = farshore("handback", mirror)
     assert nothing.code == 1
-    assert "Farshore has never copied it" in nothing.err
+    assert f"Farshore has never run {mirror.alias}->B" in nothing.err
     produce(mirror.source.bootstrap_servers, topic, [*numbered(0, 20), *numbered(0, 10, 1)])
     with mirror.running() as program:
         wait_until(lambda: mirror.has_copied(topic, 30), "the records copied")
+        wait_until(lambda: status(mirror, f"B->{mirror.alias}")["state"] == "nothing to copy", "the other flow held")
+        shown = farshore("status", mirror).rows
+        assert any(row.startswith("heartbeats") and row.endswith("fine") for row in shown), shown
         answer = farshore("handback", mirror)
         assert answer.code == 0, answer.said
         assert program.ended(STOP_SECONDS) == 0, program.said
@@ -62,7 +67,9 @@ def test_a_running_farshore_ends_by_itself_and_what_is_wrong_with_positions_is_t
     assert f"{topic}-2 – 0–0 empty" in answer.rows
     assert f"{mirror.alias}->B: 3 partitions, no problem" in answer.out
     assert f"  connect-mirror-maker.sh {mirror.properties}\n" in answer.out
-    assert status(mirror)["state"] == "stopped"
+    for flow in (f"{mirror.alias}->B", f"B->{mirror.alias}"):
+        assert f"{flow}: nobody has it any more" in answer.out
+        assert status(mirror, flow)["state"] == "stopped"
 
     write_position(mirror, TopicPartition(topic, 0), 99)
     write_position(mirror, TopicPartition(topic, 1), 3, beside=1)

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 import pytest
-from ops_support import as_values, farshore, numbered, status, values
+from ops_support import NO_FOREIGN_TOPICS, as_values, farshore, numbered, status, values
 from records import create_topic, produce
 from test_run_support import Farshore, Mirror, wait_until
 
@@ -25,7 +25,8 @@ def running(
     source_cluster: Cluster, target_cluster: Cluster, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Running]:
     prefix = f"ops-{uuid.uuid4().hex[:8]}"
-    mirror = Mirror(tmp_path_factory.mktemp("running"), source_cluster, target_cluster, f"{prefix}.*")
+    home = tmp_path_factory.mktemp("running")
+    mirror = Mirror(home, source_cluster, target_cluster, f"{prefix}.*", **NO_FOREIGN_TOPICS)
     create_topic(source_cluster.bootstrap_servers, f"{prefix}-first", 2)
     produce(source_cluster.bootstrap_servers, f"{prefix}-first", numbered(0, 10))
     with mirror.running() as program:
@@ -123,12 +124,12 @@ def test_a_running_flow_is_shown_and_cannot_be_reset(running: Running) -> None:
     ("arguments", "sentence"),
     [
         (("skip", "orders", "--to", "5"), "'orders' names no partition: write TOPIC-PARTITION, as in orders-3"),
-        (("skip", "orders-0", "--to", "5", "--flow", "X->Y"), "no flow X->Y copies anything here"),
+        (("skip", "orders-0", "--to", "5", "--flow", "X->Y"), "there is no flow X->Y for that, but a"),
         (("reset", "--topics", ".*", "--to", "yesterday"), "'yesterday' is no place to start at"),
         (("reset", "--topics", "(", "--to", "latest"), "--topics: "),
         (("reset", "--topics", "nothing-like-it", "--to", "latest"), "matches nothing-like-it; it copies"),
-        (("status", "--flow", "A"), "no flow A copies anything here"),
-        (("handback", "--flow", "A->C"), "no flow A->C copies anything here"),
+        (("status", "--flow", "A"), "there is no flow A for that, but a"),
+        (("handback", "--flow", "A->C"), "there is no flow A->C for that, but a"),
     ],
 )
 def test_bad_arguments_are_told_in_one_sentence(running: Running, arguments: tuple[str, ...], sentence: str) -> None:

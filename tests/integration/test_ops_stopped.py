@@ -6,7 +6,7 @@ from pathlib import Path
 
 from confluent_kafka import Consumer
 from confluent_kafka import TopicPartition as ClientPartition
-from ops_support import as_values, farshore, numbered, once, status, values
+from ops_support import NO_FOREIGN_TOPICS, as_values, farshore, numbered, once, status, values
 from records import create_topic, produce
 from test_run_support import Mirror
 
@@ -39,7 +39,7 @@ def positions(mirror: Mirror, topic: str, partition: int = 0) -> list[bytes | No
 def test_records_are_skipped_before_a_flow_is_started(
     source_cluster: Cluster, target_cluster: Cluster, topic: str, tmp_path: Path
 ) -> None:
-    mirror = Mirror(tmp_path, source_cluster, target_cluster, topic)
+    mirror = Mirror(tmp_path, source_cluster, target_cluster, topic, **NO_FOREIGN_TOPICS)
     create_topic(source_cluster.bootstrap_servers, topic, 2)
     produce(source_cluster.bootstrap_servers, topic, [*numbered(0, 10), *numbered(0, 3, 1)])
     assert status(mirror)["state"] == "never run"
@@ -71,10 +71,10 @@ def test_records_are_skipped_before_a_flow_is_started(
 def test_a_reset_is_shown_first_and_then_followed_forward_and_back(
     source_cluster: Cluster, target_cluster: Cluster, topic: str, tmp_path: Path
 ) -> None:
-    mirror = Mirror(tmp_path, source_cluster, target_cluster, f"{topic}.*")
+    mirror = Mirror(tmp_path, source_cluster, target_cluster, f"{topic}.*", **NO_FOREIGN_TOPICS)
     dated, other = f"{topic}-dated", f"{topic}-other"
     for name in (dated, other):
-        create_topic(source_cluster.bootstrap_servers, name)
+        create_topic(source_cluster.bootstrap_servers, name, retention_ms="-1")
         stamped = [{**each, "timestamp": FIRST_MS + 1000 * n} for n, each in enumerate(numbered(0, 10))]
         produce(source_cluster.bootstrap_servers, name, stamped)
 

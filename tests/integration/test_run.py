@@ -18,7 +18,7 @@ def test_once_copies_what_is_there_and_ends(
     create_topic(source_cluster.bootstrap_servers, topic, 3)
     records = [{"key": b"%d" % n, "value": b"v%d" % n, "partition": n % 3} for n in range(3000)]
     produce(source_cluster.bootstrap_servers, topic, records)
-    mirror = Mirror(tmp_path, source_cluster, target_cluster, topic)
+    mirror = Mirror(tmp_path, source_cluster, target_cluster, topic, **{"heartbeats.replication.enabled": "false"})
     with mirror.running("--once") as program:
         assert program.ended() == 0, program.said
     assert mirror.copied(topic) == mirror.written(topic)

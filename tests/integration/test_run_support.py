@@ -9,18 +9,37 @@ import sys
 import threading
 import time
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
-from confluent_kafka import Producer
+from confluent_kafka import Consumer, KafkaException, Producer
+from confluent_kafka import TopicPartition as Partition
 from records import Record, read_all
 
+from farshore.config.security import Connection
+from farshore.dataplane.board import TroubleReport
+from farshore.dataplane.picture import Picture, read_picture
 from farshore.local import Cluster
 from farshore.local.processes import BoundProcess
+from farshore.model import TopicPartition
+from farshore.naming import board_topic
 
 WAIT_SECONDS = 150.0
 STOP_SECONDS = 60.0
+
+
+def count_records(servers: str, topic: str) -> int:
+    """How many records the topic has, as its offsets tell; none, while there is no such topic or it has no leader."""
+    consumer = Consumer({"bootstrap.servers": servers, "group.id": "reader", "log_level": 0})
+    try:
+        found = consumer.list_topics(topic, timeout=20).topics[topic]
+        ends = [consumer.get_watermark_offsets(Partition(topic, number), timeout=10) for number in found.partitions]
+        return sum(high - low for low, high in ends)
+    except KafkaException:
+        return 0
+    finally:
+        consumer.close()
 
 
 def wait_until(true: Callable[[], bool], what: str, within: float = WAIT_SECONDS) -> None:
@@ -38,8 +57,9 @@ class Mirror:
         self.source = source
         self.target = target
         self.alias = f"a{uuid.uuid4().hex[:8]}"
+        self.topics = topics
         self.properties = home / "mm2.properties"
-        lines = {
+        self._lines = {
             "clusters": f"{self.alias}, B",
             f"{self.alias}.bootstrap.servers": source.bootstrap_servers,
             "B.bootstrap.servers": target.bootstrap_servers,
@@ -61,23 +81,54 @@ class Mirror:
             "emit.heartbeats.enabled": "false",
             **settings,
         }
-        self.properties.write_text("".join(f"{key} = {value}\n" for key, value in lines.items()))
+        self.configure({})
+
+    def configure(self, settings: Mapping[str, str], prefix: str = "") -> None:
+        """More settings, or others, each behind `prefix`."""
+        self._lines |= {prefix + key: value for key, value in settings.items()}
+        self.properties.write_text("".join(f"{key} = {value}\n" for key, value in self._lines.items()))
 
     def remote(self, topic: str) -> str:
         return f"{self.alias}.{topic}"
 
     def copied(self, topic: str) -> list[Record]:
-        return read_all(self.target.bootstrap_servers, self.remote(topic))
+        return read_all(self.target.direct_bootstrap_servers, self.remote(topic))
 
     def written(self, topic: str) -> list[Record]:
-        return read_all(self.source.bootstrap_servers, topic)
+        return read_all(self.source.direct_bootstrap_servers, topic)
+
+    def count(self, topic: str) -> int:
+        """How many records are there, or with transactions at most; none while there is no remote topic."""
+        return count_records(self.target.direct_bootstrap_servers, self.remote(topic))
 
     def has_copied(self, topic: str, at_least: int) -> bool:
-        """Whether so many records are there; also false while there is no remote topic."""
-        try:
-            return len(self.copied(topic)) >= at_least
-        except KeyError:
+        if self.count(topic) < at_least:
             return False
+        return not self._transactional or len(self.copied(topic)) >= at_least
+
+    @property
+    def _transactional(self) -> bool:
+        return any(key.endswith("exactly.once.source.support") and on == "enabled" for key, on in self._lines.items())
+
+    def board(self) -> Picture:
+        """What the flow's board says now."""
+        target = Connection((self.target.direct_bootstrap_servers,))
+        return read_picture(target, cluster="B", board_topic=board_topic(self.alias))
+
+    def held(self) -> set[TopicPartition]:
+        """The partitions that slots copy, by the plans of which they have reported that they follow them."""
+        board = self.board()
+        assert board.lease is not None
+        followed = [
+            board.plans[report.slot]
+            for report in board.reports.values()
+            if report.generation == board.lease.generation and report.plan == board.plans[report.slot].version
+        ]
+        return {copied.partition for plan in followed for copied in plan.copied}
+
+    def troubles(self) -> list[TroubleReport]:
+        """What the slots report."""
+        return [each for report in self.board().reports.values() for each in report.troubles]
 
     @contextmanager
     def running(self, *arguments: str, log: str = "farshore.log") -> Iterator[Farshore]:
@@ -183,8 +234,8 @@ class Load:
 
     def __init__(self, cluster: Cluster, topic: str, partitions: int, rate: int = 500) -> None:
         self._producer = Producer(
-            {"bootstrap.servers": cluster.bootstrap_servers, "enable.idempotence": True, "linger.ms": 5,
-             "message.timeout.ms": 120_000, "log_level": 0}
+            {"bootstrap.servers": cluster.direct_bootstrap_servers, "enable.idempotence": True, "linger.ms": 5,
+             "message.timeout.ms": 240_000, "queue.buffering.max.messages": 1_000_000, "log_level": 0}
         )  # fmt: skip
         self._topic = topic
         self._partitions = partitions

@@ -1,0 +1,126 @@
+"""What a board says, as operators see it: who has the flow, and what is told of it."""
+
+from __future__ import annotations
+
+import json
+
+from configs import CLUSTERS, ONE_FLOW, ReadText, flow_of, read_text
+
+from farshore.dataplane import board
+from farshore.dataplane.assignment import Gap
+from farshore.dataplane.picture import Picture
+from farshore.model import TopicPartition
+from farshore.ops.handing_back import how_to_start
+from farshore.ops.sight import Sight, State, state_of
+from farshore.ops.status import data, summary
+
+__all__ = ["read_text"]
+
+NOTHING = Picture()
+
+
+def test_who_gives_leases_runs_and_who_has_stopped_says_so() -> None:
+    running = Picture(lease=board.Lease(3))
+    assert state_of(NOTHING, NOTHING) is State.NEVER
+    assert state_of(running, running) is State.RUNNING
+    assert state_of(running, NOTHING) is State.LAPSED
+    stopping = Picture(lease=board.Lease(3, stop=True))
+    assert state_of(stopping, stopping) is State.STOPPING
+    assert state_of(Picture(lease=board.Lease(3, stop=True, over=True)), NOTHING) is State.STOPPED
+
+
+def test_who_copies_nothing_is_known_by_his_upkeep() -> None:
+    idle = Picture(lease=board.Lease(3, stop=True, over=True), upkeep=board.Upkeep(4))
+    assert state_of(idle, idle) is State.IDLE
+    assert state_of(idle, NOTHING) is State.LAPSED
+    assert state_of(Picture(upkeep=board.Upkeep(1, over=True)), NOTHING) is State.STOPPED
+    beside = Picture(lease=board.Lease(4), upkeep=board.Upkeep(4))
+    assert state_of(beside, Picture(lease=board.Lease(4))) is State.RUNNING
+    assert state_of(beside, Picture(upkeep=board.Upkeep(4))) is State.LAPSED
+
+
+def report(slot: int, generation: int = 3, **fields: object) -> board.Report:
+    return board.Report(slot, generation, "running", **fields)  # type: ignore[arg-type]
+
+
+def test_slots_of_earlier_generations_and_ended_ones_are_left_out_and_silent_ones_are_told() -> None:
+    picture = Picture(
+        lease=board.Lease(3),
+        lease_at=1000.0,
+        plans={0: board.Plan(0, 3, 1), 1: board.Plan(1, 3, 2), 2: board.Plan(2, 3, 3, end=True)},
+        reports={0: report(0), 1: report(1), 2: report(2), 3: report(3, generation=2)},
+        reported_at={0: 999.5, 1: 980.0, 2: 999.5, 3: 999.5},
+    )
+    status = summary("A->B", Sight(State.RUNNING, picture))
+    assert [(each.report.slot, each.silent_since) for each in status.slots] == [(0, None), (1, 980.0)]
+    assert status.since is None
+    lapsed = summary("A->B", Sight(State.LAPSED, picture))
+    assert lapsed.since == 1000.0
+    assert [each.silent_since for each in lapsed.slots] == [None, None]
+
+
+def test_the_json_is_whole_and_its_times_are_readable() -> None:
+    orders = TopicPartition("orders", 1)
+    trouble = board.TroubleReport("orders-1", "refused", "too large", 1_700_000_000.0)
+    kept_up = board.Upkeep(
+        3, (board.PassReport("topic configs", 600.0, 1_700_000_000.0, "not allowed", 1_700_000_001.0, 0.5),), 1.5, 2,
+        (("group is active", 7),),
+    )  # fmt: skip
+    picture = Picture(
+        lease=board.Lease(3),
+        lease_at=1_700_000_000.0,
+        reports={0: report(0, partitions=2, records=9, bytes=90, lag=1, lag_seconds=0.5, batches=(1, 2, 3),
+                           troubles=(trouble,))},
+        reported_at={0: 1_700_000_000.0},
+        gaps={orders: board.Gaps(orders, 1, 2, (Gap(orders, 5, 7, "skipped by hand", 1_700_000_000.0),))},
+        upkeep=kept_up,
+    )  # fmt: skip
+    (flow,) = json.loads(json.dumps(data([summary("A->B", Sight(State.RUNNING, picture))])))["flows"]
+    at = "2023-11-14T22:13:20Z"
+    assert flow == {
+        "flow": "A->B",
+        "state": "running",
+        "since": None,
+        "generation": 3,
+        "unreadable": None,
+        "slots": [
+            {
+                "slot": 0, "state": "running", "silent_since": None, "partitions": 2, "records": 9, "bytes": 90, "lag": 1,
+                "lag_seconds": 0.5, "held_bytes": 0, "batches": {"as_is": 1, "merged": 2, "anew": 3},
+            }
+        ],
+        "troubles": [{"partition": "orders-1", "kind": "refused", "reason": "too large", "since": at}],
+        "upkeep": {
+            "heartbeat_age_seconds": 1.5,
+            "groups": 2,
+            "group_offsets_skipped": {"group is active": 7},
+            "passes": [
+                {
+                    "name": "topic configs", "every_seconds": 600.0, "fine": False, "degraded_since": at,
+                    "reason": "not allowed", "last_run": "2023-11-14T22:13:21Z", "took_seconds": 0.5,
+                }
+            ],
+        },
+        "gaps": [
+            {
+                "partition": "orders-1", "times": 1, "offsets": 2,
+                "newest": [{"begin": 5, "end": 7, "reason": "skipped by hand", "at": at}],
+            }
+        ],
+    }  # fmt: skip
+
+
+def test_a_dedicated_mirror_maker_is_started_with_its_file(read_text: ReadText) -> None:
+    assert how_to_start(flow_of(read_text(ONE_FLOW))) == ["connect-mirror-maker.sh mm2.properties"]
+    assert CLUSTERS in ONE_FLOW
+
+
+def test_connectors_are_resumed_by_their_names(read_text: ReadText) -> None:
+    connector = {
+        "name": "mirror-a", "connector.class": "org.apache.kafka.connect.mirror.MirrorSourceConnector",
+        "source.cluster.alias": "A", "target.cluster.alias": "B", "topics": "orders",
+        "source.cluster.bootstrap.servers": "a:9092", "target.cluster.bootstrap.servers": "b:9092",
+    }  # fmt: skip
+    started = how_to_start(flow_of(read_text(json.dumps(connector), "mirror-a.json")))
+    assert started[0] == "connect-distributed.sh WORKER.properties"
+    assert started[-1] == "curl -X PUT http://localhost:8083/connectors/mirror-a/resume"
