@@ -15,6 +15,7 @@
     │   ├── PermissionDenied    an operation the principal may not do
     │   ├── Fenced              somebody newer has our transactional id, or we held a transaction for too long
     │   └── RequestRefused      any other refusal, with Kafka's own code                 (see retriable)
+    ├── SparkUnavailable        Spark does not start, here or on the cluster it was told
     ├── CommandRefused          a command cannot be carried out as things stand
     │   └── BadArgument         it was asked about something that is not there
     └── LocalClusterError       a cluster on this machine did not start, stop or answer
@@ -41,6 +42,10 @@ class ConfigError(FarshoreError):
     def __init__(self, problems: Sequence[str]) -> None:
         self.problems = tuple(problems)
         super().__init__("\n".join(self.problems))
+
+
+class SparkUnavailable(FarshoreError):
+    """Spark does not start, or its cluster does not take us."""
 
 
 class PatternError(FarshoreError):

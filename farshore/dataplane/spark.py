@@ -16,7 +16,7 @@ from typing import Any
 
 from farshore.dataplane import board
 from farshore.dataplane.task import SLOT_MARK, Order, Outcome, copy_slot
-from farshore.errors import ConfigError
+from farshore.errors import ConfigError, SparkUnavailable
 
 _log = logging.getLogger(__name__)
 
@@ -52,8 +52,9 @@ def open_session(
     """The Spark session for all flows. On this machine with a thread for every slot: they mostly wait.
 
     `conf` are properties of Spark that whoever runs the cluster wants. Raises ConfigError if they would copy records
-    twice. Executors use the same Python as this process, by its path, unless `spark.pyspark.python` names another. What
-    Java and the Python workers print goes to `jvm_log`; if there is none, to our log, but for Spark's chatter.
+    twice, and SparkUnavailable. Executors use the same Python as this process, by its path, unless
+    `spark.pyspark.python` names another. What Java and the Python workers print goes to `jvm_log`; if there is none, to
+    our log, but for Spark's chatter.
     """
     _refuse(conf)
     os.environ["PYSPARK_PYTHON"] = conf.get("spark.pyspark.python", sys.executable)
@@ -65,10 +66,14 @@ def open_session(
     wanted = SparkConf().setAppName("farshore").setMaster(master or f"local[{slots + 2}]")
     for key, value in {**_UNLESS_TOLD, **conf, **_NEEDED}.items():
         wanted.set(key, value)
-    if SparkContext._active_spark_context is None:
-        SparkContext(conf=wanted, gateway=_gateway(wanted, jvm_log))
-    session = SparkSession.builder.config(conf=wanted).getOrCreate()
-    session.sparkContext.setLogLevel("ERROR")
+    try:
+        if SparkContext._active_spark_context is None:
+            SparkContext(conf=wanted, gateway=_gateway(wanted, jvm_log))
+        session = SparkSession.builder.config(conf=wanted).getOrCreate()
+        session.sparkContext.setLogLevel("ERROR")
+    except Exception as error:  # Java's or Spark's, whatever it is
+        where = master or "this machine"
+        raise SparkUnavailable(f"Spark cannot be started on {where}: {_reason(str(error))}") from error
     return session
 
 

@@ -17,7 +17,6 @@ from records import create_topic
 from test_run_support import Load, Mirror, _processes, wait_until
 
 from farshore.local import Cluster
-from farshore.local.java import find_java
 from farshore.local.ports import free_port
 from farshore.local.processes import BoundProcess
 
@@ -46,18 +45,8 @@ class SparkCluster:
         return worker
 
     def _start(self, name: str, main: str, *arguments: str) -> BoundProcess:
-        command: list[str | Path] = [
-            "env",
-            f"SPARK_HOME={JARS.parent}",
-            find_java().executable,
-            "-Xmx256m",
-            "-cp",
-            f"{JARS}/*",
-            main,
-            "--host",
-            "127.0.0.1",
-            *arguments,
-        ]
+        spark_class = JARS.parent / "bin" / "spark-class"
+        command = ["env", "SPARK_DAEMON_MEMORY=256m", "bash", str(spark_class), main, "--host", "127.0.0.1", *arguments]
         with (self._home / f"{name}.log").open("w") as log:
             process = BoundProcess(command, stdout=log, stderr=subprocess.STDOUT)
         self._stack.callback(process.kill)
