@@ -14,7 +14,7 @@ from farshore.config import load
 from farshore.dataplane.board import Upkeep
 from farshore.ops.flows import flows_meant
 from farshore.ops.sight import State
-from farshore.ops.status import FlowStatus, data, moment, status_of
+from farshore.ops.status import FlowStatus, SlotStatus, data, moment, status_of
 
 _STYLES = {State.RUNNING: "bold green", State.IDLE: "bold green", State.LAPSED: "bold red", None: "bold red"}
 _TROUBLES_SHOWN = 50
@@ -70,9 +70,16 @@ def _show_slots(console: Console, flow: FlowStatus) -> None:
             f"{report.lag:,}",
             f"{report.lag_seconds:,.1f} s",
             *(f"{count:,}" for count in report.batches),
-            report.state if slot.silent_since is None else f"silent since {moment(slot.silent_since)}",
+            _state_of(slot, flow),
         )
     console.print(table)
+
+
+def _state_of(slot: SlotStatus, flow: FlowStatus) -> str:
+    if slot.silent_since is not None:
+        return f"silent since {moment(slot.silent_since)}"
+    state = slot.report.state
+    return f"was {state}" if flow.state is State.LAPSED else state
 
 
 def _show_troubles(console: Console, flow: FlowStatus) -> None:

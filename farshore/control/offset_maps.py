@@ -3,29 +3,36 @@
 from __future__ import annotations
 
 import logging
+from array import array
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 
 from farshore.config.settings import FlowSettings
 from farshore.control.problems import Problem
 from farshore.errors import KafkaError, MalformedRecord
 from farshore.kafka.facts import Record
 from farshore.kafka.following import Follower
+from farshore.kafka.peeking import offsets_with_records
 from farshore.model import OffsetSync, Run, TopicPartition
 from farshore.naming import IdentityPolicy, ledger_topic
-from farshore.translate import Basis, OffsetMap, Translation
+from farshore.translate import Basis, OffsetMap, Translation, within_batch
 from farshore.wire.internal import decode_offset_sync
 from farshore.wire.runs import RUN_HEADER, decode_run_header, decode_runs
 
 _log = logging.getLogger(__name__)
 
 _UNKNOWN = Translation(None, Basis.UNKNOWN)
+_LOOKS_A_REFRESH = 100
+_BATCHES_KEPT = 200
 
 
 class OffsetMaps:
     """Of one flow, for one thread. `refresh` before a series of translations; the first reads both topics whole.
 
-    A partition takes 0.8 MB at most, and usually a few hundred bytes: see `farshore.translate.pieces`.
+    A partition takes 0.8 MB at most, and usually a few hundred bytes: see `farshore.translate.pieces`. Offsets inside
+    of batches with holes, as small transactions leave them when they are merged, are looked up on the source, a hundred
+    batches between two refreshs at most; without that they are translated to where the batch begins.
     """
 
     def __init__(self, flow: FlowSettings) -> None:
@@ -33,15 +40,22 @@ class OffsetMaps:
         self._sole_writer = _is_sole_writer(flow)
         self._syncs = _follow_syncs(flow)
         self._ledger = _follow_ledger(flow)
+        self._source = flow.side(flow.flow.source)
+        self._looks_left = _LOOKS_A_REFRESH
+        self._batches: dict[tuple[TopicPartition, Run], array[int]] = {}
         self.malformed: Counter[str] = Counter()
         """How many records of a topic were not what they should be, and were skipped."""
+        self._first: dict[str, str] = {}
 
     def refresh(self) -> Sequence[Problem]:
         """Read what is new. What cannot be read now is a problem told, and known less exactly until it can be.
 
         The syncs come first: so whatever was in the ledger before the newest of them is known with it.
         """
-        return [*self._follow(self._syncs, self._note_sync), *self._follow(self._ledger, self._note_runs)]
+        self._looks_left = _LOOKS_A_REFRESH
+        syncs = self._follow(self._syncs, lambda records: self._note(self._syncs, _newest(records), self._note_sync))
+        ledger = self._follow(self._ledger, lambda records: self._note(self._ledger, records, self._note_runs))
+        return [*syncs, *ledger]
 
     def translate(self, partition: TopicPartition, upstream_offset: int) -> int | None:
         """Where a group goes on that would read `upstream_offset` of `partition`, named as on the source, next.
@@ -53,31 +67,66 @@ class OffsetMaps:
     def translation(self, partition: TopicPartition, upstream_offset: int, *, log_start: int = 0) -> Translation:
         """The same with what it rests on; `log_start` is where the log of the remote partition begins."""
         known = self._maps.get(partition)
-        return _UNKNOWN if known is None else known.translate(upstream_offset, log_start=log_start)
+        if known is None:
+            return _UNKNOWN
+        found = known.translate(upstream_offset, log_start=log_start)
+        return found if found.batch is None else self._looked_into(partition, upstream_offset, found, found.batch)
 
-    def _follow(self, follower: Follower, note: Callable[[Record], None]) -> Sequence[Problem]:
-        topic = follower.topic
-        told = self.malformed[topic] > 0
-        reasons: list[str] = []
+    def _looked_into(self, partition: TopicPartition, upstream: int, found: Translation, batch: Run) -> Translation:
+        offsets = self._batches.get((partition, batch))
+        if offsets is None:
+            if not self._looks_left:
+                return found
+            self._looks_left -= 1
+            offsets = array("q", self._look(partition, batch))
+            while len(self._batches) >= _BATCHES_KEPT:
+                self._batches.pop(next(iter(self._batches)))
+            self._batches[partition, batch] = offsets
+        offset, exact = within_batch(batch, offsets, upstream)
+        return replace(found, offset=offset, exact=exact)
 
-        def take(records: list[Record]) -> None:
-            for record in records:
-                try:
-                    note(record)
-                except MalformedRecord as error:
-                    self.malformed[topic] += 1
-                    reasons.append(f"offset {record.offset}: {error}")
+    def _look(self, partition: TopicPartition, batch: Run) -> Sequence[int]:
+        """Where the batch has its records, on the source; none if that is gone or cannot be asked."""
+        try:
+            return offsets_with_records(
+                self._source.consumer.connection,
+                partition,
+                batch.upstream,
+                batch.last_upstream + 1,
+                cluster=self._source.alias,
+                request_timeout=self._source.consumer.tuning.request_timeout.total_seconds(),
+            )
+        except KafkaError as error:
+            if error.retriable:
+                self._looks_left = 0  # it would be the same with the next one
+            return ()
 
+    def _follow(self, follower: Follower, take: Callable[[list[Record]], None]) -> Sequence[Problem]:
+        topic, malformed = follower.topic, self.malformed[follower.topic]
         problems = []
         try:
             follower.read(take)
         except KafkaError as error:
             problems.append(Problem(topic, f"offsets are translated by what was known before: {error}"))
-        if reasons and not told:
-            reason = f"holds records that are none of its kind, which are skipped; the first at {reasons[0]}"
-            _log.warning("%s on %s %s", topic, follower.cluster, reason)
-            problems.append(Problem(topic, reason))
+        if self.malformed[topic] and not malformed:
+            problems.append(Problem(topic, f"holds records of another kind, which are skipped: {self._first[topic]}"))
         return problems
+
+    def _note(self, follower: Follower, records: Iterable[Record], note: Callable[[Record], None]) -> None:
+        for record in records:
+            try:
+                note(record)
+            except MalformedRecord as error:
+                if not self.malformed[follower.topic]:
+                    self._first[follower.topic] = f"offset {record.offset}: {error}"
+                    _log.warning(
+                        "%s: %s holds a record of another kind, which is skipped, as all such: offset %d: %s",
+                        follower.cluster,
+                        follower.topic,
+                        record.offset,
+                        error,
+                    )
+                self.malformed[follower.topic] += 1
 
     def _note_sync(self, record: Record) -> None:
         sync = decode_offset_sync(record.key, record.value)
@@ -97,6 +146,18 @@ class OffsetMaps:
         if known is None:
             known = self._maps[partition] = OffsetMap(sole_writer=self._sole_writer)
         return known
+
+
+def _newest(records: Sequence[Record]) -> list[Record]:
+    """Without syncs that the next one of the same partition makes worthless, since it ends the same run."""
+    kept: list[Record] = []
+    following: dict[bytes | None, bytes | None] = {}
+    for record in reversed(records):
+        header = record.header(RUN_HEADER)
+        if header is None or following.get(record.key) != header:
+            kept.append(record)
+        following[record.key] = header
+    return kept[::-1]
 
 
 def _run_of(sync: OffsetSync, record: Record) -> tuple[Run | None, MalformedRecord | None]:

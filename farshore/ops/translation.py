@@ -18,9 +18,8 @@ from farshore.control.published import Published
 from farshore.errors import BadArgument, KafkaError
 from farshore.kafka.cluster import Cluster
 from farshore.kafka.groups import committed_offsets
-from farshore.kafka.peeking import offsets_with_records
 from farshore.model import Flow, TopicPartition
-from farshore.translate import Translation, within_batch
+from farshore.translate import Translation
 
 CHECKPOINT = "checkpoint"
 """What a translation rests on where neither runs nor syncs give one; else it is one of `farshore.translate.Basis`."""
@@ -95,8 +94,6 @@ def translate_group(settings: FlowSettings, group: str) -> GroupTranslation:
     for at, upstream in sorted(stands.items()):
         start, seen = starts.get(remote[at]), checkpoints.get(remote[at])
         found = maps.translation(at, upstream, log_start=start or 0)
-        if found.batch is not None and from_source:
-            found = _looked_into(settings, at, upstream, found)
         rows.append(_row(at, remote[at], upstream, found, lags.get(at), start, seen))
     return GroupTranslation(flow, group, from_source, tuple(rows), tuple(problems))
 
@@ -168,22 +165,3 @@ def _starts(target: Cluster, remote: Iterable[TopicPartition]) -> dict[TopicPart
     known = [each for each in remote if each.partition < there.get(each.topic, 0)]
     starts = target.start_offsets(known)
     return {at: start for at, start in starts.items() if not isinstance(start, KafkaError)}
-
-
-def _looked_into(settings: FlowSettings, at: TopicPartition, upstream: int, found: Translation) -> Translation:
-    """A translation within a batch, made exact by a look at the batch on the source; the same if it is gone there."""
-    batch, side = found.batch, settings.side(settings.flow.source)
-    assert batch is not None
-    try:
-        offsets = offsets_with_records(
-            side.consumer.connection,
-            at,
-            batch.upstream,
-            batch.last_upstream + 1,
-            cluster=side.alias,
-            request_timeout=side.consumer.tuning.request_timeout.total_seconds(),
-        )
-    except KafkaError:
-        return found
-    offset, exact = within_batch(batch, offsets, upstream)
-    return replace(found, offset=offset, exact=exact)

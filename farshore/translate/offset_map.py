@@ -94,7 +94,7 @@ class OffsetMap:
             # Farshore's syncs are of the newest record: whatever was said before of offsets behind it, is over.
             self._last = self._synced_end, written
             if (newest := self._pieces.newest) and newest.last_downstream >= self._synced_end:
-                self._truncate(self._synced_end, written - 1)
+                self._pieces.cut(self._synced_end, written - 1)
         self._note(run, written)
 
     def translate(self, upstream_offset: int, *, log_start: int = 0) -> Translation:
@@ -135,8 +135,10 @@ class OffsetMap:
             return Translation(synced, Basis.SYNC, exact=self._is_synced(upstream_offset, synced))
         at_once = upstream_offset == run.last_upstream + 1
         if index + 1 < len(self._pieces):
-            exact = at_once or self._pieces[index + 1].run.downstream == behind
-            return Translation(behind, Basis.BETWEEN, exact)
+            after = self._pieces[index + 1].run
+            # What lies between the two may be records from before a crash, unless offsets jumped on the source as far.
+            jump, forward = after.downstream - behind, after.upstream - run.last_upstream - 1
+            return Translation(behind, Basis.BETWEEN, exact=jump == 0 or (at_once and 0 < jump <= forward))
         newest, sync = self._pieces.newest, self._syncs.newest
         last = newest is not None and newest.last_downstream < behind and (sync is None or sync[1] < behind)
         return Translation(behind, Basis.END, exact=at_once or last)

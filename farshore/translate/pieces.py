@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from array import array
 from bisect import bisect_right
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from farshore.model import Run
@@ -35,7 +35,7 @@ class Piece(NamedTuple):
 class Pieces:
     """Grows by `insert`. Not for several threads."""
 
-    __slots__ = ("_arrays", "_limit", "_lows", "_newest", "_unsettled")
+    __slots__ = ("_arrays", "_in_order", "_limit", "_lows", "_newest", "_unsettled")
 
     def __init__(self, limit: int = RUNS_AT_MOST) -> None:
         self._limit = limit
@@ -43,6 +43,8 @@ class Pieces:
         self._arrays = tuple(array("q") for _ in range(6))
         self._lows: array[int] | None = array("q")
         self._newest: Run | None = None
+        self._in_order = True
+        """Offsets go up downstream as they do upstream, as always when nothing is being copied again."""
         self._unsettled: int | None = NOWHERE
 
     def __len__(self) -> int:
@@ -68,6 +70,7 @@ class Pieces:
             for each in range(len(self) - 1, -1, -1):
                 low = lows[each] = min(low, self._arrays[3][each])
             self._lows = lows
+            self._in_order = lows == self._arrays[3]
         return self._lows[index] if index < len(self) else NOWHERE
 
     def unsettled_from(self) -> int:
@@ -76,18 +79,21 @@ class Pieces:
         Jumps on both sides are of records that somebody else has copied, and do not count.
         """
         if self._unsettled is None:
-            _, upstream, last, downstream, count, _ = self._arrays
-            order = sorted(range(len(self)), key=downstream.__getitem__)
-            behind, unsettled = 0, NOWHERE
-            for before, after in zip(order[-2::-1], order[:0:-1], strict=True):
-                behind += count[after]
-                begin = downstream[before] + count[before]
-                left_out = downstream[after] - begin
-                forward = upstream[after] - last[before] - 1
-                if left_out > max(forward, 0) and behind < left_out - min(forward, 0):
-                    unsettled = begin
-            self._unsettled = unsettled
+            self._unsettled = self._unsettled_among(sorted(range(len(self)), key=self._arrays[3].__getitem__))
         return self._unsettled
+
+    def _unsettled_among(self, order: Sequence[int]) -> int:
+        """The same for the last pieces downstream, given in their order there."""
+        _, upstream, last, downstream, count, _ = self._arrays
+        behind, unsettled = 0, NOWHERE
+        for before, after in zip(order[-2::-1], order[:0:-1], strict=True):
+            behind += count[after]
+            begin = downstream[before] + count[before]
+            left_out = downstream[after] - begin
+            forward = upstream[after] - last[before] - 1
+            if left_out > max(forward, 0) and behind < left_out - min(forward, 0):
+                unsettled = begin
+        return unsettled
 
     def overlapping(self, run: Run) -> list[Piece]:
         """The pieces that speak of the same downstream offsets as `run`."""
@@ -97,11 +103,14 @@ class Pieces:
         if around >= 0 and _contains(self[around].run, run):
             return [self[around]]
         _, _, _, downstream, count, _ = self._arrays
-        last = run.last_downstream
+        begin, end = 0, len(self)
+        if self._in_order:
+            begin = max(bisect_right(downstream, run.downstream) - 1, 0)
+            end = bisect_right(downstream, run.last_downstream)
         return [
             self[index]
-            for index, begin in enumerate(downstream)
-            if begin <= last and begin + count[index] > run.downstream
+            for index in range(begin, end)
+            if downstream[index] <= run.last_downstream and downstream[index] + count[index] > run.downstream
         ]
 
     def insert(self, run: Run, written: int) -> None:
@@ -148,20 +157,24 @@ class Pieces:
         return min(last, self._arrays[0][index + 1] - 1) if index + 1 < len(self) else last
 
     def _replace(self, begin: int, end: int, pieces: list[Piece]) -> None:
-        self._unsettled = None
-        lows, appended = self._lows, begin + 1 >= end == len(self)
+        at_the_end = end == len(self)
         rows = [(p.first, *_numbers(p.run), p.written) for p in pieces]
         for number, column in enumerate(self._arrays):
             column[begin:end] = array("q", (row[number] for row in rows))
-        # At the end offsets go up as a rule, and then the lowest of the last pieces are their own.
-        self._lows = None
-        if lows is not None and appended:
-            downstream = self._arrays[3]
-            if all(downstream[each - 1] < downstream[each] for each in range(max(begin, 1), len(self))):
-                lows[begin:] = downstream[begin:]
-                self._lows = lows
+        downstream = self._arrays[3]
+        around = range(max(begin, 1), min(begin + len(pieces) + 1, len(self)))
+        self._in_order = self._in_order and all(downstream[each - 1] < downstream[each] for each in around)
+        simple = self._in_order and at_the_end
+        if simple and self._lows is not None:
+            self._lows[begin:] = downstream[begin:]
+        else:
+            self._lows = None
+        # What is settled stays so when there is more behind it.
+        settled = simple and self._unsettled == NOWHERE
+        self._unsettled = self._unsettled_among(range(max(begin - 1, 0), len(self))) if settled else None
 
     def _rebuild(self, pieces: Iterable[Piece]) -> None:
+        self._in_order = True
         self._replace(0, len(self), list(pieces))
         self._newest = max((self[i].run for i in range(len(self))), key=lambda run: run.last_downstream, default=None)
 

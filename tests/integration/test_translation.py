@@ -6,21 +6,25 @@ import json
 import random
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
-from confluent_kafka import Producer
+from confluent_kafka import Consumer, Producer
+from confluent_kafka import TopicPartition as ClientPartition
 from records import create_topic, produce
 from test_control_groups import commit
 from test_control_topics import IDENTITY, Scene, scene
 from test_java_parity import ask
+from test_run_support import Mirror, wait_until
 from typer.testing import CliRunner
 
 from farshore.cli import app
-from farshore.config import FlowSettings
+from farshore.config import FlowSettings, load
 from farshore.control.offset_maps import OffsetMaps
 from farshore.errors import BadArgument
 from farshore.kafka.small_records import SmallRecord, SmallRecords
+from farshore.local import Cluster as LocalCluster
 from farshore.model import Checkpoint, OffsetSync, Run, TopicPartition
 from farshore.naming import ledger_topic
 from farshore.translate import Basis, OffsetMap, SyncStore, Translation
@@ -92,6 +96,17 @@ def test_maps_learn_from_the_ledger_and_then_from_the_syncs_of_what_goes_on(scen
     assert maps.translation(copier.partition, 30) == exact(28)
     assert maps.translate(copier.partition, 1000) == 38
     assert OffsetMaps(copier.flow).translate(copier.partition, 30) is None, "nothing was read yet"
+
+
+def test_of_several_syncs_of_one_run_the_last_counts_and_those_of_other_runs_too(scene: Scene) -> None:
+    copier = Copier(scene)
+    for last in (3, 6, 9):
+        copier.sync(last, last, run=Run(0, last, 0, last + 1))
+    copier.sync(12, 11, run=Run(11, 12, 10, 2))
+    copier.sync(15, 14, run=Run(11, 15, 10, 5))
+    maps = OffsetMaps(copier.flow)
+    assert maps.refresh() == []
+    assert [maps.translate(copier.partition, upstream) for upstream in (0, 9, 10, 11, 15, 16)] == [0, 9, 10, 10, 14, 15]
 
 
 def test_maps_follow_syncs_on_the_source_too(scene: Scene) -> None:
@@ -308,3 +323,65 @@ def test_a_group_or_a_flow_that_nobody_knows_is_told(group: Group) -> None:
         group.translated()
     with pytest.raises(BadArgument, match=f"no flow {group.scene.alias}->C here; there are: {group.scene.alias}->B"):
         group.translated("--to", "C")
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+def test_a_real_mirror_that_was_killed_is_translated_record_by_record(
+    source_cluster: LocalCluster, target_cluster: LocalCluster, topic: str, tmp_path: Path
+) -> None:
+    """Plain records and transactions, committed and aborted; two kills, after which some records are copied twice."""
+    create_topic(source_cluster.bootstrap_servers, topic)
+    mirror = Mirror(tmp_path, source_cluster, target_cluster, topic)
+    producer = Producer({"bootstrap.servers": source_cluster.bootstrap_servers, "transactional.id": topic})
+    producer.init_transactions(30)
+    for turn in range(2):
+        with mirror.running(log=f"farshore-{turn}.log") as program:
+            for number in range(60):
+                producer.begin_transaction()
+                for each in range(20):
+                    producer.produce(topic, f"{turn} {number} {each}".encode())
+                if number % 7 == 3:
+                    producer.flush(30)
+                    producer.abort_transaction(30)
+                else:
+                    producer.commit_transaction(30)
+                if number == 40:
+                    wait_until(lambda: bool(offsets_by_value(mirror.target, mirror.remote(topic))), "something copied")
+            produce(source_cluster.bootstrap_servers, topic, ({"value": f"{turn} {n}".encode()} for n in range(500)))
+            program.kill_all()
+    with mirror.running("--once", log="last.log") as program:
+        assert program.ended() == 0, program.said
+    (flow,) = (each for each in load([mirror.properties]).flows if each.source is not None)
+    maps = OffsetMaps(flow)
+    assert maps.refresh() == []
+    there = offsets_by_value(mirror.source, topic)
+    copies = offsets_by_value(mirror.target, mirror.remote(topic))
+    assert copies.keys() == there.keys()
+    newest = {there[value][0]: max(offsets) for value, offsets in copies.items()}
+    right, exact = len(newest) * 10, 0
+    for upstream in range(max(newest), -1, -1):
+        right = min(right, newest.get(upstream, right))
+        found = maps.translation(TopicPartition(topic, 0), upstream)
+        assert found.offset is not None
+        assert found.offset <= right, (upstream, found, right)
+        assert found.offset == right or not found.exact, (upstream, found, right)
+        exact += found.exact
+    assert exact > max(newest) * 0.95, "all but those without a record just where a kill came"
+
+
+def offsets_by_value(cluster: LocalCluster, topic: str) -> dict[bytes, list[int]]:
+    """Where each value lies in partition 0, as a consumer of committed records sees it."""
+    consumer = Consumer(
+        {"bootstrap.servers": cluster.bootstrap_servers, "group.id": "reader", "isolation.level": "read_committed",
+         "enable.partition.eof": True, "auto.offset.reset": "earliest", "enable.auto.commit": False}
+    )  # fmt: skip
+    found: dict[bytes, list[int]] = {}
+    consumer.assign([ClientPartition(topic, 0, 0)])
+    for _ in range(100_000):
+        message = consumer.poll(10)
+        if message is None or message.error():
+            break
+        found.setdefault(message.value() or b"", []).append(message.offset() or 0)
+    consumer.close()
+    return found
