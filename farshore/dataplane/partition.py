@@ -22,10 +22,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
 from farshore.dataplane.cargo import Path, Sent, Target, Unfit, batch_in
+from farshore.dataplane.intake import AnyBatch, taken_apart
 from farshore.errors import WireError
-from farshore.wire.batch import Batch, OldBatch, Scan, next_sequence
-from farshore.wire.copy_rules import CommittedOnly, why_not_as_it_is
-from farshore.wire.lone import Stretch, lone_records
+from farshore.wire.batch import Batch, OldBatch, next_sequence
+from farshore.wire.copy_rules import why_not_as_it_is
+from farshore.wire.lone import Stretch
 from farshore.wire.records import Encoded, TooLarge, encode_batches, merge, records_of
 
 MOST_IN_FLIGHT = 5
@@ -43,7 +44,7 @@ FAR_BATCH_BYTES = 512 * 1024
 
 @dataclass(frozen=True, slots=True)
 class _Item:
-    batch: Batch | OldBatch | Stretch
+    batch: AnyBatch
     held: int
 
 
@@ -109,44 +110,22 @@ class PartitionCopy:
         Control batches, aborted ones and empty ones move `next_fetch` and hold nothing. Raises MalformedBatch. False
         if a leader epoch goes back, at which it ends: this is not the log that we began to copy.
         """
-        committed = CommittedOnly(aborted)
-        at = 0
-        while True:
-            if (stretch := lone_records(records, at, self.next_fetch, self.target.merge_below)) is not None:
-                at += stretch.size
-                if not self._take_in(stretch, wanted=True):
+        for batch, wanted in taken_apart(
+            records,
+            aborted,
+            from_offset=self.next_fetch,
+            committed_only=self.committed_only,
+            stretch_bytes=self.target.merge_below,
+        ):
+            if not isinstance(batch, OldBatch):
+                if batch.leader_epoch < self._leader_epoch:
                     return False
-                continue
-            before = at
-            for batch in Scan(records, at):
-                at = batch.start + batch.size
-                if batch.next_offset <= self.next_fetch:
-                    continue
-                wanted = isinstance(batch, OldBatch) or self._wants(batch, committed)
-                if not self._take_in(batch, wanted=wanted):
-                    return False
-                if wanted and batch.size < SMALL_BYTES and not isinstance(batch, OldBatch) and batch.record_count == 1:
-                    break  # perhaps the first of many
-            else:
-                return True
-            if at == before:
-                return True
-
-    def _take_in(self, batch: Batch | OldBatch | Stretch, *, wanted: bool) -> bool:
-        if not isinstance(batch, OldBatch):
-            if batch.leader_epoch < self._leader_epoch:
-                return False
-            self._leader_epoch = batch.leader_epoch
-        if wanted:
-            self._waiting.append(_Item(batch, batch.size))
-            self.held += batch.size
-        self.next_fetch = batch.next_offset
+                self._leader_epoch = batch.leader_epoch
+            if wanted:
+                self._waiting.append(_Item(batch, batch.size))
+                self.held += batch.size
+            self.next_fetch = batch.next_offset
         return True
-
-    def _wants(self, batch: Batch, committed: CommittedOnly) -> bool:
-        if self.committed_only:
-            return committed.keeps(batch) and batch.record_count > 0
-        return not batch.is_control and batch.record_count > 0
 
     @property
     def unsure(self) -> bool:
@@ -347,7 +326,7 @@ class PartitionCopy:
         self,
         encoded: Iterable[Encoded | TooLarge],
         sequence: int,
-        sources: tuple[Batch | OldBatch | Stretch, ...],
+        sources: tuple[AnyBatch, ...],
         held: int,
         path: Path,
     ) -> list[Sent]:
@@ -410,10 +389,10 @@ class PartitionCopy:
         )
 
 
-def _is_small(batch: Batch | OldBatch | Stretch) -> bool:
+def _is_small(batch: AnyBatch) -> bool:
     few = not isinstance(batch, Batch) or batch.record_count < FEW_RECORDS
     return few and batch.size < SMALL_BYTES
 
 
-def _first_offset(batch: Batch | OldBatch | Stretch) -> int:
+def _first_offset(batch: AnyBatch) -> int:
     return batch.next_offset - 1 if isinstance(batch, OldBatch) else batch.base_offset

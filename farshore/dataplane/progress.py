@@ -133,13 +133,12 @@ class Progress:
         )
 
     def due_at_once(self) -> Notes:
-        """The syncs that MirrorMaker 2 would write by now."""
+        """The syncs that MirrorMaker 2 would write by now, and the runs before them: whoever reads a sync may rely on
+        finding in the ledger all that was written before it."""
+        tracks = [(p, track) for p, track in self._tracks.items() if track.sync_is_due(self._offset_lag_max)]
         return Notes(
-            syncs=tuple(
-                (_sync(p, track.open), track.open)
-                for p, track in self._tracks.items()
-                if track.open is not None and track.sync_is_due(self._offset_lag_max)
-            )
+            syncs=tuple((_sync(p, track.open), track.open) for p, track in tracks if track.open is not None),
+            runs=tuple((p, tuple(track.closed)) for p, track in tracks if track.closed),
         )
 
     def open_runs(self) -> Notes:
