@@ -9,7 +9,7 @@ from bench.mirrors import Kind
 from bench.report import Result, latency, records_a_second, times
 
 _WIDTH = 860
-_LABELS = 250
+_LABELS = 280
 _VALUES = 190
 _ROW = 46
 _BAR = 14
