@@ -14,6 +14,7 @@ from farshore.errors import KafkaError, MalformedRecord
 from farshore.kafka.facts import Record
 from farshore.kafka.following import Follower
 from farshore.kafka.peeking import offsets_with_records
+from farshore.kafka.raw import IsolationLevel
 from farshore.model import OffsetSync, Run, TopicPartition
 from farshore.naming import IdentityPolicy, ledger_topic
 from farshore.translate import Basis, OffsetMap, Translation, within_batch
@@ -78,7 +79,13 @@ class OffsetMaps:
             if not self._looks_left:
                 return found
             self._looks_left -= 1
-            offsets = array("q", self._look(partition, batch))
+            try:
+                offsets = array("q", self._look(partition, batch))
+            except KafkaError as error:
+                if error.retriable:
+                    self._looks_left = 0  # it would be the same with the next one
+                    return found
+                offsets = array("q")
             while len(self._batches) >= _BATCHES_KEPT:
                 self._batches.pop(next(iter(self._batches)))
             self._batches[partition, batch] = offsets
@@ -86,20 +93,17 @@ class OffsetMaps:
         return replace(found, offset=offset, exact=exact)
 
     def _look(self, partition: TopicPartition, batch: Run) -> Sequence[int]:
-        """Where the batch has its records, on the source; none if that is gone or cannot be asked."""
-        try:
-            return offsets_with_records(
-                self._source.consumer.connection,
-                partition,
-                batch.upstream,
-                batch.last_upstream + 1,
-                cluster=self._source.alias,
-                request_timeout=self._source.consumer.tuning.request_timeout.total_seconds(),
-            )
-        except KafkaError as error:
-            if error.retriable:
-                self._looks_left = 0  # it would be the same with the next one
-            return ()
+        """Where the batch has its records, on the source, of all that are copied."""
+        consumer = self._source.consumer
+        return offsets_with_records(
+            consumer.connection,
+            partition,
+            batch.upstream,
+            batch.last_upstream + 1,
+            isolation_level=IsolationLevel[consumer.tuning.isolation_level.upper()],
+            cluster=self._source.alias,
+            request_timeout=consumer.tuning.request_timeout.total_seconds(),
+        )
 
     def _follow(self, follower: Follower, take: Callable[[list[Record]], None]) -> Sequence[Problem]:
         topic, malformed = follower.topic, self.malformed[follower.topic]

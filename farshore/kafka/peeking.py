@@ -15,18 +15,31 @@ _PAUSE_SECONDS = 0.2
 
 
 def offsets_with_records(
-    connection: Connection, partition: TopicPartition, begin: int, end: int, *, cluster: str, request_timeout: float
+    connection: Connection,
+    partition: TopicPartition,
+    begin: int,
+    end: int,
+    *,
+    isolation_level: IsolationLevel = IsolationLevel.READ_COMMITTED,
+    cluster: str,
+    request_timeout: float,
 ) -> list[int]:
-    """The offsets of the committed records from `begin` to before `end`, ascending.
+    """The offsets of the records from `begin` to before `end`, ascending, as a reader with `isolation_level` sees them.
 
     Raises a KafkaError where they may not be read or are gone, and Unreachable when nothing has come for
     `request_timeout` seconds.
     """
-    return asyncio.run(_read(connection, partition, begin, end, cluster, request_timeout))
+    return asyncio.run(_read(connection, partition, begin, end, isolation_level, cluster, request_timeout))
 
 
 async def _read(
-    connection: Connection, partition: TopicPartition, begin: int, end: int, alias: str, patience: float
+    connection: Connection,
+    partition: TopicPartition,
+    begin: int,
+    end: int,
+    isolation_level: IsolationLevel,
+    alias: str,
+    patience: float,
 ) -> list[int]:
     unread = {partition: begin}
     found: list[int] = []
@@ -37,9 +50,7 @@ async def _read(
             leader = (await cluster.metadata([partition.topic])).leader_of(partition)
             if leader is not None:
                 asked = FetchPartition(partition.topic, partition.partition, at, _FETCH_BYTES)
-                (fetched,) = await cluster.fetch(
-                    leader, [asked], max_wait=0, isolation_level=IsolationLevel.READ_COMMITTED
-                )
+                (fetched,) = await cluster.fetch(leader, [asked], max_wait=0, isolation_level=isolation_level)
                 found += [record.offset for record in take_records(alias, fetched, unread) if record.offset < end]
             if unread[partition] > at:
                 give_up_at = loop.time() + patience

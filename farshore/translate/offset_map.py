@@ -198,7 +198,10 @@ def within_batch(batch: Run, upstream_offsets: Sequence[int], upstream_offset: i
     """The translation of an offset inside a batch with holes, by a look at the batch on the source: is it exact?
 
     `upstream_offsets` are those of its records, ascending. If compaction has since removed some more of them, the
-    answer is safe, and a little early.
+    answer is safe, and a little early. If there are too many it is another log, under the same name: then it is where
+    the batch begins.
     """
+    if len(upstream_offsets) > batch.record_count:
+        return batch.downstream, False
     read = bisect_left(upstream_offsets, upstream_offset) - bisect_left(upstream_offsets, batch.upstream)
     return batch.downstream + read, len(upstream_offsets) == batch.record_count

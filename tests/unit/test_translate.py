@@ -312,6 +312,10 @@ def test_a_batch_that_was_compacted_since_gives_a_safe_answer() -> None:
     assert within_batch(Run(10, 20, 5, 4), [10, 20], 18) == (6, False)
 
 
+def test_a_batch_of_a_log_made_anew_under_the_same_name_gives_a_safe_answer() -> None:
+    assert within_batch(Run(10, 20, 5, 4), range(10, 21), 18) == (5, False)
+
+
 def test_what_a_crash_left_unnoted_counts_until_as_much_is_copied_again() -> None:
     """Upstream 10 to 14 lie at 10 to 14, noted by nobody, and are copied again from 15 on."""
     known = map_of(Run(0, 9, 0, 10), Run(10, 11, 15, 2))

@@ -1,0 +1,73 @@
+"""Batches with holes, looked up on the source: what is asked for, and what becomes of it when that fails."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from configs import ONE_FLOW, ReadText, flow_of, read_text
+
+from farshore.control import offset_maps
+from farshore.control.offset_maps import OffsetMaps
+from farshore.errors import KafkaError, PermissionDenied, Unreachable
+from farshore.kafka.raw import IsolationLevel
+from farshore.model import Run, TopicPartition
+
+__all__ = ["read_text"]
+
+ORDERS = TopicPartition("orders", 0)
+
+
+class Source:
+    """Answers instead of the source: the records of the batch lie at these offsets, or that cannot be told."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.answers: list[list[int] | KafkaError] = []
+        self.asked: list[Any] = []
+        monkeypatch.setattr(offset_maps, "offsets_with_records", self._look)
+
+    def _look(self, _connection: object, *arguments: object, isolation_level: IsolationLevel, **_: object) -> list[int]:
+        self.asked.append((*arguments, isolation_level))
+        answer = self.answers.pop(0)
+        if isinstance(answer, KafkaError):
+            raise answer
+        return answer
+
+
+@pytest.fixture
+def source(monkeypatch: pytest.MonkeyPatch) -> Source:
+    return Source(monkeypatch)
+
+
+def maps_of(read_text: ReadText, *lines: str) -> OffsetMaps:
+    """Of a flow that has copied a batch with four records from 10 to 20 to the offset 5."""
+    maps = OffsetMaps(flow_of(read_text("\n".join((ONE_FLOW, *lines)))))
+    maps._map_of(ORDERS).note_runs([Run(10, 20, 5, 4)], 0)
+    return maps
+
+
+@pytest.mark.parametrize("level", ["read_committed", "read_uncommitted"])
+def test_the_source_is_read_as_the_copying_reads_it(read_text: ReadText, source: Source, level: str) -> None:
+    maps = maps_of(read_text, f"A.consumer.isolation.level = {level}")
+    source.answers = [[10, 13, 17, 20]]
+    assert [maps.translate(ORDERS, offset) for offset in (14, 18, 20)] == [7, 8, 8]
+    assert source.asked == [(ORDERS, 10, 21, IsolationLevel[level.upper()])], "asked once, and remembered"
+
+
+def test_what_cannot_be_asked_just_now_is_asked_again_after_the_next_refresh(
+    read_text: ReadText, source: Source, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    maps = maps_of(read_text)
+    source.answers = [Unreachable("A: no answer in time", cluster="A"), [10, 13, 17, 20]]
+    assert [maps.translate(ORDERS, offset) for offset in (14, 18)] == [5, 5]
+    assert len(source.asked) == 1, "the next one would be as far"
+    monkeypatch.setattr(maps, "_follow", lambda *_: [])
+    maps.refresh()
+    assert maps.translate(ORDERS, 14) == 7
+
+
+def test_what_may_not_be_read_is_not_asked_for_again(read_text: ReadText, source: Source) -> None:
+    maps = maps_of(read_text)
+    source.answers = [PermissionDenied("A: not allowed", cluster="A")]
+    assert [maps.translate(ORDERS, offset) for offset in (14, 18)] == [5, 5]
+    assert len(source.asked) == 1
