@@ -184,7 +184,8 @@ class Farshore:
 
     def workers(self) -> list[int]:
         """The process ids of the Python workers: the children of Spark's daemon that forks them."""
-        return [worker for pid in descendants_of(self.driver) if is_daemon(pid) for worker in children_of(pid)]
+        daemons = (pid for pid in descendants_of(self._process.pid) if is_daemon(pid))
+        return [worker for daemon in daemons for worker in children_of(daemon)]
 
     def kill_all(self) -> None:
         left = descendants_of(self._process.pid) if self._process.running() else []
