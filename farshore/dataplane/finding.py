@@ -182,10 +182,13 @@ class Finding:
         if isinstance(placed, Stop):
             entry.trouble.begin(placed.reason, Kind.STOPPED)
             return
-        entry.remote_lost_from, entry.remote_next = None, remote_end
+        entry.remote_lost_from = None
         if placed.gap is None and entry.resume is None and hand.progress.knows(partition):
-            entry.copy.refetch()  # all is as it was
+            # All is as it was. What was appended although its answer was lost lies before the end of the remote log.
+            entry.copy.refetch()
+            hand.progress.moved(partition, (), entry.copy.position)
         else:
+            entry.remote_next = remote_end
             await self._go_on(entry, resume, placed)
         entry.resume, entry.placed = None, True
         if entry.trouble.kind in (Kind.STOPPED, Kind.SOURCE_GONE, Kind.REMOTE_GONE):
