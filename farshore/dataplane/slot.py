@@ -7,8 +7,9 @@
 They share what is in hand. One partition's trouble is that partition's: it is shown, tried again with back-off, and the
 others go on. Partitions are taken and released while the others are copied.
 
-Memory: batches between fetch and acknowledgement are bounded by `Limits.budget_bytes` plus one batch a source broker,
-and a second time for the copies that are in flight.
+Memory: batches between fetch and acknowledgement are bounded by `Limits.budget_bytes` plus one batch a source broker.
+A process may have three times as much: once as they came, once more as they are sent, and once for answers and requests
+while they are read and written, and for what the allocator does not give back.
 """
 
 from __future__ import annotations

@@ -118,11 +118,11 @@ class Mirror:
     def held(self) -> set[TopicPartition]:
         """The partitions that slots copy, by the plans of which they have reported that they follow them."""
         board = self.board()
-        assert board.lease is not None
+        newest = board.lease.generation if board.lease else 0
         followed = [
             board.plans[report.slot]
             for report in board.reports.values()
-            if report.generation == board.lease.generation and report.plan == board.plans[report.slot].version
+            if report.generation == newest and report.plan == board.plans[report.slot].version
         ]
         return {copied.partition for plan in followed for copied in plan.copied}
 
