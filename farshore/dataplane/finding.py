@@ -45,7 +45,7 @@ class Finding:
         self._lost_sight = Trouble("who leads which partition")
 
     async def keep_finding_leaders(self) -> None:
-        """Until cancelled: when a leader is not who we thought, and now and then; where there is none, less and less."""
+        """Until cancelled: when a leader is not who we thought, and now and then; less and less where there is none."""
         pause = _SHORTEST_PAUSE_SECONDS
         while True:
             await _set_within(self._hand.stale, _METADATA_EVERY_SECONDS)

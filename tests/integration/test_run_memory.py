@@ -72,7 +72,7 @@ def write(source: Cluster, topic: str, partitions: int, each: int, records: int,
     ("partitions", "each", "records", "batch"),
     [
         pytest.param(1000, 2_000, 150, MEGABYTE, id="a thousand partitions"),
-        pytest.param(8, MEGABYTE - 1000, 40, 11 * MEGABYTE, id="batches of ten megabytes"),
+        pytest.param(8, MEGABYTE - 1000, 40, 12 * MEGABYTE, id="batches of twelve megabytes"),
     ],
 )
 def test_a_slot_whose_target_does_not_answer_keeps_to_its_budget_and_copies_all_when_it_does(
@@ -103,7 +103,7 @@ def test_a_slot_whose_target_does_not_answer_keeps_to_its_budget_and_copies_all_
     assert count_records(target.direct_bootstrap_servers, mirror.remote(topic)) == produced
     budget = Limits().budget_bytes
     assert full > budget / 2, "the test is to fill the budget"
-    assert most < 3 * (budget + batch)
+    assert most < 3 * (budget + 2 * batch)  # one broker each
 
 
 def settle(worker: int) -> None:
