@@ -22,6 +22,7 @@ _log = logging.getLogger(__name__)
 
 _METADATA_EVERY_SECONDS = 30.0
 _PLACE_EVERY_SECONDS = 0.2
+_SHORTEST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 0.1, 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,13 +45,15 @@ class Finding:
         self._lost_sight = Trouble("who leads which partition")
 
     async def keep_finding_leaders(self) -> None:
-        """Until cancelled: when a leader is not who we thought, and now and then."""
+        """Until cancelled: when a leader is not who we thought, and now and then; less and less where there is none."""
+        pause = _SHORTEST_PAUSE_SECONDS
         while True:
             await _set_within(self._hand.stale, _METADATA_EVERY_SECONDS)
             self._hand.stale.clear()
             await self._find_leaders()
             self._hand.sendable.set()
-            await asyncio.sleep(0.1)
+            await asyncio.sleep(pause)
+            pause = min(2 * pause, _LONGEST_PAUSE_SECONDS) if self._hand.stale.is_set() else _SHORTEST_PAUSE_SECONDS
 
     async def keep_placing(self) -> None:
         """Until cancelled: whatever was taken, looks wrong, or shall be skipped."""
@@ -182,10 +185,13 @@ class Finding:
         if isinstance(placed, Stop):
             entry.trouble.begin(placed.reason, Kind.STOPPED)
             return
-        entry.remote_lost_from, entry.remote_next = None, remote_end
+        entry.remote_lost_from = None
         if placed.gap is None and entry.resume is None and hand.progress.knows(partition):
-            entry.copy.refetch()  # all is as it was
+            # All is as it was. What was appended although its answer was lost lies before the end of the remote log.
+            entry.copy.refetch()
+            hand.progress.moved(partition, (), entry.copy.position)
         else:
+            entry.remote_next = remote_end
             await self._go_on(entry, resume, placed)
         entry.resume, entry.placed = None, True
         if entry.trouble.kind in (Kind.STOPPED, Kind.SOURCE_GONE, Kind.REMOTE_GONE):

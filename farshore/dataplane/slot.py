@@ -7,8 +7,9 @@
 They share what is in hand. One partition's trouble is that partition's: it is shown, tried again with back-off, and the
 others go on. Partitions are taken and released while the others are copied.
 
-Memory: batches between fetch and acknowledgement are bounded by `Limits.budget_bytes` plus one batch a source broker,
-and a second time for the copies that are in flight.
+Memory: batches between fetch and acknowledgement are bounded by `Limits.budget_bytes` plus one batch a source broker.
+A process takes at most three times that and one batch a target broker: once as they came, once as they are sent, and
+once for what is just being read and written and what the allocator does not give back.
 """
 
 from __future__ import annotations

@@ -225,7 +225,7 @@ def _order(
         source=source.source.consumer.connection,
         target=settings.worker.producer.connection,
         limits=Limits(
-            fetch_max_bytes=min(consumer.fetch_max_bytes, Limits().budget_bytes // 2),
+            fetch_max_bytes=min(consumer.fetch_max_bytes, Limits().budget_bytes // 4),
             partition_fetch_bytes=consumer.max_partition_fetch_bytes,
             fetch_min_bytes=consumer.fetch_min_bytes,
             fetch_max_wait=consumer.fetch_max_wait.total_seconds(),

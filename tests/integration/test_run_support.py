@@ -118,11 +118,11 @@ class Mirror:
     def held(self) -> set[TopicPartition]:
         """The partitions that slots copy, by the plans of which they have reported that they follow them."""
         board = self.board()
-        assert board.lease is not None
+        newest = board.lease.generation if board.lease else 0
         followed = [
             board.plans[report.slot]
             for report in board.reports.values()
-            if report.generation == board.lease.generation and report.plan == board.plans[report.slot].version
+            if report.generation == newest and report.plan == board.plans[report.slot].version
         ]
         return {copied.partition for plan in followed for copied in plan.copied}
 
@@ -184,7 +184,8 @@ class Farshore:
 
     def workers(self) -> list[int]:
         """The process ids of the Python workers: the children of Spark's daemon that forks them."""
-        return [worker for pid in descendants_of(self.driver) if is_daemon(pid) for worker in children_of(pid)]
+        daemons = (pid for pid in descendants_of(self._process.pid) if is_daemon(pid))
+        return [worker for daemon in daemons for worker in children_of(daemon)]
 
     def kill_all(self) -> None:
         left = descendants_of(self._process.pid) if self._process.running() else []
