@@ -7,7 +7,7 @@ import threading
 import time
 from collections.abc import Sequence
 
-from confluent_kafka import OFFSET_BEGINNING, Consumer, Producer, TopicPartition
+from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, Message, Producer, TopicPartition
 
 from bench.cases import PARTITIONS, Case
 from bench.disk import tally
@@ -39,7 +39,7 @@ def measure_latency(scene: Scene, mirror: Mirror, topic: str, remote: str, case:
     with _Arrivals(scene.target.direct_bootstrap_servers, remote) as arrivals:
         writer.write(case.records // _WARM_UP_SHARE)
         arrivals.wait_for(writer.written, mirror)
-        early = len(arrivals.delays)
+        early, written_early = len(arrivals.delays), len(writer.delays)
         meter = Meter(scene, mirror)
         first = meter.sample(writer.written)
         ended = threading.Event()
@@ -52,7 +52,7 @@ def measure_latency(scene: Scene, mirror: Mirror, topic: str, remote: str, case:
             ended.set()
             watching.join()
         last = meter.sample(writer.written)
-        delays = sorted(arrivals.delays[early:])
+        delays, written = sorted(arrivals.delays[early:]), sorted(writer.delays[written_early:])
     found = tally(scene.target_log(remote))
     if found.records != writer.written:
         raise LocalClusterError(f"{found.records:,} records are on the target, of {writer.written:,} on the source")
@@ -63,12 +63,16 @@ def measure_latency(scene: Scene, mirror: Mirror, topic: str, remote: str, case:
         brokers_cpu=last.brokers_cpu - first.brokers_cpu,
         peak_memory_bytes=meter.peak_memory_bytes,
         target=found,
-        latency_ms={name: 1000 * _percentile(delays, share) for name, share in PERCENTILES.items()},
+        latency_ms={
+            **{name: 1000 * _percentile(delays, share) for name, share in PERCENTILES.items()},
+            **{f"{name} of writing": 1000 * _percentile(written, share) for name, share in PERCENTILES.items()},
+        },
     )
 
 
 class _Writer:
-    """Writes records one by one, each in a batch of its own where its partition's last one is under way already."""
+    """Writes records one by one, without waiting for company. `delays`, in seconds, are those until the source has
+    acknowledged each: the part of the latency that no mirror can do anything about."""
 
     def __init__(self, servers: str, topic: str, case: Case) -> None:
         assert case.rate is not None
@@ -77,6 +81,7 @@ class _Writer:
         self._rate = case.rate
         self._lines = lines(case.record_bytes - _STAMP_DIGITS)
         self.written = 0
+        self.delays: list[float] = []
 
     def write(self, records: int) -> None:
         """At the rate; all are written when it returns."""
@@ -87,11 +92,17 @@ class _Writer:
                 time.sleep(pause)
             line = next(self._lines)
             stamp = str(time.time_ns()).zfill(_STAMP_DIGITS).encode()
-            self._producer.produce(self._topic, stamp + line, partition=self.written % PARTITIONS)
+            self._producer.produce(
+                self._topic, stamp + line, partition=self.written % PARTITIONS, on_delivery=self._on_delivery
+            )
             self._producer.poll(0)
             self.written += 1
         if self._producer.flush(_FLUSH_SECONDS):
             raise LocalClusterError("the source does not take records any more")
+
+    def _on_delivery(self, error: KafkaError | None, message: Message) -> None:
+        if error is None:
+            self.delays.append(message.latency() or 0.0)
 
 
 class _Arrivals:
@@ -138,7 +149,7 @@ class _Arrivals:
 def _wait_for_topic(scene: Scene, mirror: Mirror, remote: str) -> None:
     ends = LogEnds(scene.target.direct_bootstrap_servers, remote)
     give_up_at = time.monotonic() + _SEEN_WITHIN_SECONDS
-    while ends.total() < PARTITIONS:
+    while (ends.total() or 0) < PARTITIONS:
         mirror.check()
         if time.monotonic() > give_up_at:
             raise LocalClusterError(f"{remote} has not appeared on the target{mirror.last_words()}")

@@ -48,13 +48,14 @@ class LogEnds:
         latest: Any = OffsetSpec.latest()  # type: ignore[no-untyped-call]
         self._wanted = {TopicPartition(topic, number): latest for number in range(PARTITIONS)}
 
-    def total(self) -> int:
-        """0 while there is no such topic."""
+    def total(self) -> int | None:
+        """None while there is no such topic, or not every partition of it has a leader."""
         try:
             answers = self._admin.list_offsets(self._wanted, request_timeout=_ANSWER_SECONDS)
-            return sum(future.result(_ANSWER_SECONDS).offset for future in answers.values())
+            total: int = sum(future.result(_ANSWER_SECONDS).offset for future in answers.values())
+            return total
         except KafkaException:
-            return 0
+            return None
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +119,7 @@ def _follow(scene: Scene, meter: Meter, mirror: Mirror, remote: str, records: in
     first: _Sample | None = None
     last = counted = meter.sample(0)
     while True:
-        now = meter.sample(ends.total())
+        now = meter.sample(ends.total() or 0)
         if now.total > last.total:
             first, last = first or now, now
         elif now.at > last.at + _PATIENCE_SECONDS:

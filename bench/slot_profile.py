@@ -23,6 +23,7 @@ from pathlib import Path
 from bench.cases import CASES, PARTITIONS, Case
 from bench.disk import tally
 from bench.load import create_topic, delete_topics, write_payloads, write_topic
+from bench.measure import LogEnds
 from bench.scene import BROKER_OPTIONS, Scene
 from farshore.config.security import Connection
 from farshore.dataplane.assignment import Copied, Limits
@@ -36,6 +37,7 @@ from farshore.model import TopicPartition
 
 _TOPIC = "slot-profile"
 _LINES_SHOWN = 40
+_PAUSE_SECONDS = 0.1
 
 
 async def copy(scene: Scene, remote: str) -> Slot:
@@ -60,6 +62,9 @@ def _copy_once(scene: Scene, case: Case, number: int, profile: cProfile.Profile 
     remote = f"A.{_TOPIC}-{number}"
     servers = scene.target.direct_bootstrap_servers
     create_topic(servers, remote)
+    ends = LogEnds(servers, remote)
+    while ends.total() is None:
+        time.sleep(_PAUSE_SECONDS)
     began, cpu_before = time.monotonic(), time.process_time()
     with profile or nullcontext():
         slot = asyncio.run(copy(scene, remote))
