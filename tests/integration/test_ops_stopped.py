@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
 from confluent_kafka import Consumer
 from confluent_kafka import TopicPartition as ClientPartition
 from ops_support import NO_FOREIGN_TOPICS, as_values, farshore, numbered, once, status, values
@@ -13,6 +14,8 @@ from test_run_support import Mirror
 from farshore.local import Cluster
 from farshore.model import TopicPartition
 from farshore.wire.positions import partition_for_key, source_key
+
+pytestmark = pytest.mark.timeout(600)  # each starts Farshore once or twice
 
 FIRST_MS = 1_700_000_000_000
 """2023-11-14T22:13:20Z"""
