@@ -3,7 +3,8 @@
 Their topic on the target is what MirrorClient and failover read. MirrorMaker 2's rules: groups that the group filter
 selects and that have committed for a topic the topic filter selects, whatever their state; partitions whose offset can
 be translated; and only news. A checkpoint never goes back unless its group did, not even over a restart: the topic is
-read at the start, and what is to be published is compared with it.
+read at the start, and what is to be published is compared with it. Unlike there it does go back when the remote topic
+was made anew or has lost records, as soon as it is certain where the group goes on.
 """
 
 from __future__ import annotations
@@ -42,6 +43,9 @@ class Translation(Protocol):
 
         Nothing it has not read lies before that. None, or less than zero: not known.
         """
+
+    def is_exact(self, partition: TopicPartition, upstream_offset: int) -> bool:
+        """Whether that is certain: all that it has read lies before."""
 
 
 class Checkpoints:
@@ -177,7 +181,7 @@ class Checkpoints:
         news = (
             new
             for group, each in offsets.items()
-            for new in self._published.news(group, each, self._translation.translate)
+            for new in self._published.news(group, each, self._translation.translate, self._translation.is_exact)
         )
         while some := list(islice(news, _RECORDS_A_WRITE)):
             records, written = [], []

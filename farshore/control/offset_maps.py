@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from array import array
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
@@ -20,8 +19,6 @@ from farshore.naming import IdentityPolicy, ledger_topic
 from farshore.translate import Basis, OffsetMap, Translation, within_batch
 from farshore.wire.internal import decode_offset_sync
 from farshore.wire.runs import RUN_HEADER, decode_run_header, decode_runs
-
-_log = logging.getLogger(__name__)
 
 _UNKNOWN = Translation(None, Basis.UNKNOWN)
 _LOOKS_A_REFRESH = 100
@@ -47,6 +44,7 @@ class OffsetMaps:
         self.malformed: Counter[str] = Counter()
         """How many records of a topic were not what they should be, and were skipped."""
         self._first: dict[str, str] = {}
+        self._up_to_date = False
 
     def refresh(self) -> Sequence[Problem]:
         """Read what is new. What cannot be read now is a problem told, and known less exactly until it can be.
@@ -56,7 +54,8 @@ class OffsetMaps:
         self._looks_left = _LOOKS_A_REFRESH
         syncs = self._follow(self._syncs, lambda records: self._note(self._syncs, _newest(records), self._note_sync))
         ledger = self._follow(self._ledger, lambda records: self._note(self._ledger, records, self._note_runs))
-        return [*syncs, *ledger]
+        self._up_to_date = all(known for known, _ in (syncs, ledger))
+        return [*syncs[1], *ledger[1]]
 
     def translate(self, partition: TopicPartition, upstream_offset: int) -> int | None:
         """Where a group goes on that would read `upstream_offset` of `partition`, named as on the source, next.
@@ -64,6 +63,10 @@ class OffsetMaps:
         Nothing that the group has not read lies before that. None: not known.
         """
         return self.translation(partition, upstream_offset).offset
+
+    def is_exact(self, partition: TopicPartition, upstream_offset: int) -> bool:
+        """Whether that is certain, by all that was written until the last refresh."""
+        return self._up_to_date and self.translation(partition, upstream_offset).exact
 
     def translation(self, partition: TopicPartition, upstream_offset: int, *, log_start: int = 0) -> Translation:
         """The same with what it rests on; `log_start` is where the log of the remote partition begins."""
@@ -105,31 +108,25 @@ class OffsetMaps:
             request_timeout=consumer.tuning.request_timeout.total_seconds(),
         )
 
-    def _follow(self, follower: Follower, take: Callable[[list[Record]], None]) -> Sequence[Problem]:
+    def _follow(self, follower: Follower, take: Callable[[list[Record]], None]) -> tuple[bool, Sequence[Problem]]:
+        """Whether all was read, and what is to be told."""
         topic, malformed = follower.topic, self.malformed[follower.topic]
         problems = []
         try:
             follower.read(take)
         except KafkaError as error:
             problems.append(Problem(topic, f"offsets are translated by what was known before: {error}"))
+        all_of_it = not problems
         if self.malformed[topic] and not malformed:
             problems.append(Problem(topic, f"holds records of another kind, which are skipped: {self._first[topic]}"))
-        return problems
+        return all_of_it, problems
 
     def _note(self, follower: Follower, records: Iterable[Record], note: Callable[[Record], None]) -> None:
         for record in records:
             try:
                 note(record)
             except MalformedRecord as error:
-                if not self.malformed[follower.topic]:
-                    self._first[follower.topic] = f"offset {record.offset}: {error}"
-                    _log.warning(
-                        "%s: %s holds a record of another kind, which is skipped, as all such: offset %d: %s",
-                        follower.cluster,
-                        follower.topic,
-                        record.offset,
-                        error,
-                    )
+                self._first.setdefault(follower.topic, f"offset {record.offset}: {error}")
                 self.malformed[follower.topic] += 1
 
     def _note_sync(self, record: Record) -> None:

@@ -19,6 +19,13 @@ Offsets = Mapping[TopicPartition, Committed]
 
 Translate = Callable[[TopicPartition, int], int | None]
 
+IsExact = Callable[[TopicPartition, int], bool]
+"""Whether it is certain where a group that stands there goes on."""
+
+
+def _never(_at: TopicPartition, _offset: int) -> bool:
+    return False
+
 
 class Published:
     """The last checkpoint of each group and partition: what a new one is compared with. Does no I/O."""
@@ -39,9 +46,15 @@ class Published:
         for each in checkpoints:
             self._last.setdefault(each.group, {})[each.partition] = each
 
-    def news(self, group: str, offsets: Offsets, translate: Translate) -> Iterator[Checkpoint]:
+    def news(
+        self, group: str, offsets: Offsets, translate: Translate, is_exact: IsExact = _never
+    ) -> Iterator[Checkpoint]:
         """What to publish for a group: the first of a partition, one further on downstream, or one of a group that
-        itself went back upstream."""
+        itself went back upstream.
+
+        Beyond MirrorMaker 2's rules also one that is certain and not as far on: the remote topic was made anew, or has
+        lost records, and what was published leaves out some that the group has not read.
+        """
         for at, committed in offsets.items():
             downstream = translate(at, committed.offset)
             if downstream is None or downstream < 0:
@@ -52,6 +65,7 @@ class Published:
                 last is None
                 or new.upstream_offset < last.upstream_offset
                 or new.downstream_offset > last.downstream_offset
+                or (new.downstream_offset < last.downstream_offset and is_exact(at, committed.offset))
             ):
                 yield new
 

@@ -38,6 +38,7 @@ class Stand:
     table: dict[TopicPartition, int] = field(default_factory=dict)
     """By how much downstream offsets are ahead; what is not in it cannot be translated."""
     problems: Sequence[Problem] = ()
+    certain: bool = False
 
     def __post_init__(self) -> None:
         self.at = TopicPartition(self.scene.create(partitions=2), 0)
@@ -52,6 +53,9 @@ class Stand:
 
     def translate(self, partition: TopicPartition, upstream_offset: int) -> int | None:
         return None if partition not in self.table else upstream_offset + self.table[partition]
+
+    def is_exact(self, partition: TopicPartition, upstream_offset: int) -> bool:  # noqa: ARG002
+        return self.certain
 
     def started(self, *lines: str, clock: Callable[[], float] = time.monotonic) -> Checkpoints:
         """As after a start of Farshore."""
@@ -119,6 +123,19 @@ def test_only_news_is_published_and_nothing_goes_back_unless_the_group_does(stan
     stand.commit(g=5)
     again.run()
     assert stand.published()[2:] == [("g", stand.remote, 5, 905)]
+
+
+def test_when_a_remote_topic_was_made_anew_checkpoints_go_back_to_where_records_are_now(stand: Stand) -> None:
+    stand.commit(g=7)
+    work = stand.started()
+    work.run()
+    stand.table[stand.at] = 0
+    work.run()
+    assert len(stand.published()) == 1, "it may be that the offset is not known as well as before"
+    stand.certain = True
+    for _ in range(2):
+        work.run()
+    assert stand.published() == [("g", stand.remote, 7, 1007), ("g", stand.remote, 7, 7)]
 
 
 def test_groups_of_every_kind_count_if_both_filters_select_them(stand: Stand) -> None:

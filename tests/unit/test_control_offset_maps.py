@@ -1,4 +1,4 @@
-"""Batches with holes, looked up on the source: what is asked for, and what becomes of it when that fails."""
+"""Offset maps without brokers: batches with holes that are looked up on the source, and what is certain."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def test_what_cannot_be_asked_just_now_is_asked_again_after_the_next_refresh(
     source.answers = [Unreachable("A: no answer in time", cluster="A"), [10, 13, 17, 20]]
     assert [maps.translate(ORDERS, offset) for offset in (14, 18)] == [5, 5]
     assert len(source.asked) == 1, "the next one would be as far"
-    monkeypatch.setattr(maps, "_follow", lambda *_: [])
+    monkeypatch.setattr(maps, "_follow", lambda *_: (True, []))
     maps.refresh()
     assert maps.translate(ORDERS, 14) == 7
 
@@ -71,3 +71,19 @@ def test_what_may_not_be_read_is_not_asked_for_again(read_text: ReadText, source
     source.answers = [PermissionDenied("A: not allowed", cluster="A")]
     assert [maps.translate(ORDERS, offset) for offset in (14, 18)] == [5, 5]
     assert len(source.asked) == 1
+
+
+def test_nothing_is_certain_until_both_topics_were_read_to_their_ends(
+    read_text: ReadText, source: Source, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    maps = maps_of(read_text)
+    source.answers = [[10, 13, 17, 20]]
+    found = []
+    for readable in (False, True):
+        monkeypatch.setattr(
+            maps, "_follow", lambda follower, _, readable=readable: (readable or "ledger" in follower.topic, [])
+        )
+        maps.refresh()
+        found.append([maps.is_exact(ORDERS, offset) for offset in (10, 14)])
+    assert found == [[False, False], [True, True]]
+    assert not maps.is_exact(TopicPartition("others", 0), 14)

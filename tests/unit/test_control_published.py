@@ -51,6 +51,15 @@ def test_only_progress_downstream_is_news_or_a_group_that_went_back_itself() -> 
     assert news(known, 90, 200) == []
 
 
+def test_what_is_certain_goes_back_if_it_must() -> None:
+    known = published()
+    news(known, 100, 250)
+    offsets = {ORDERS: Committed(110)}
+    assert list(known.news("g", offsets, lambda *_: 250, lambda *_: True)) == [], "nothing has changed"
+    assert list(known.news("g", offsets, lambda *_: 240, lambda *_: True)) == [Checkpoint("g", REMOTE, 110, 240)]
+    assert list(known.news("g", offsets, lambda *_: None, lambda *_: True)) == []
+
+
 def test_what_was_published_before_the_start_counts_and_what_was_published_since_counts_more() -> None:
     known = published()
     known.load([Checkpoint("g", REMOTE, 100, 200), Checkpoint("g", REMOTE, 100, 250), Checkpoint("h", REMOTE, 1, 1)])
