@@ -9,6 +9,8 @@
 | board              | the target  | 1                           | compact | offset.storage.replication.factor     |
 | ledger             | the target  | 1                           | both    | offset.storage.replication.factor     |
 
+Without `emit.offset-syncs.enabled` there are neither syncs nor a ledger: nobody translates offsets then.
+
 Those that exist are left as they are, and looked at: what is compacted away, or deleted, is not there to resume from.
 """
 
@@ -109,11 +111,11 @@ def wanted_internal_topics(flow: FlowSettings) -> Iterator[InternalTopic]:
             source.offset_syncs_topic, "offset syncs", 1, source.offset_syncs_topic_replication_factor,
             "offset-syncs.topic.replication.factor",
         )  # fmt: skip
+        yield replace(of_farshore, name=ledger_topic(source_alias), purpose="exact translation", configs=_KEPT)
     yield replace(
         of_farshore, name=flow.positions_topic, purpose="positions", partitions=worker.offset_storage_partitions,
         tuning=_POSITIONS_TUNING,
     )  # fmt: skip
-    yield replace(of_farshore, name=ledger_topic(source_alias), purpose="exact translation", configs=_KEPT)
 
 
 def ensure_internal_topics(flow: FlowSettings, source: Cluster, target: Cluster) -> InternalTopics:
