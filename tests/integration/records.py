@@ -32,9 +32,11 @@ def create_topic(servers: str, topic: str, partitions: int = 1, **settings: str)
         future.result(timeout=20)
 
 
-def alter_topic(servers: str, topic: str, key: str, value: str) -> None:
+def alter_topic(servers: str, topic: str, key: str, value: str | None) -> None:
+    """Set a setting of the topic; None: take it away, so that the default holds."""
     admin = AdminClient({"bootstrap.servers": servers})
-    entry = ConfigEntry(key, value, incremental_operation=AlterConfigOpType.SET)
+    change = AlterConfigOpType.DELETE if value is None else AlterConfigOpType.SET
+    entry = ConfigEntry(key, value, incremental_operation=change)
     resource = ConfigResource(ConfigResource.Type.TOPIC, topic, incremental_configs=[entry])
     for future in admin.incremental_alter_configs([resource]).values():
         future.result(timeout=20)
