@@ -8,7 +8,7 @@ import signal
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from types import FrameType
 
@@ -27,35 +27,45 @@ def main() -> int:
     options = _options()
     for each in (signal.SIGINT, signal.SIGTERM):
         signal.signal(each, _interrupt)
+    cases = [case.scaled(options.scale) for case in CASES if not options.only or case.name in options.only]
     home = Path(tempfile.mkdtemp(prefix="farshore-bench-"))
+    results: list[Result] = []
+    code = 0
     try:
-        cases = [case.scaled(options.scale) for case in CASES if not options.only or case.name in options.only]
-        results = _run(cases, options.rounds, home)
-    except (FarshoreError, KeyboardInterrupt) as error:
-        shutil.rmtree(home, ignore_errors=True)
-        _tell(f"given up: {error}" if isinstance(error, FarshoreError) else "interrupted; nothing is left running")
-        return 130 if isinstance(error, KeyboardInterrupt) else 1
-    about = environment(options.scale, options.rounds)
-    written = write_all(options.results, about, results, as_svg(results))
-    print(f"\n{as_markdown(about, results)}\n{', '.join(path.name for path in written)} in {options.results}")
-    if any(outcome.error for result in results for outcome in result.outcomes):
+        for result in _run(cases, options.rounds, home):
+            results.append(result)
+    except FarshoreError as error:
+        _tell(f"given up: {error}")
+        code = 1
+    except KeyboardInterrupt:
+        _tell("interrupted; nothing is left running")
+        code = 130
+    if results:
+        _report(sorted(results, key=lambda result: [case.name for case in cases].index(result.case.name)), options)
+    if code == 0 and any(outcome.error for result in results for outcome in result.outcomes):
         print(f"logs of the mirrors are in {home}", file=sys.stderr)
         return 1
     shutil.rmtree(home, ignore_errors=True)
-    return 0
+    return code
 
 
-def _run(cases: Sequence[Case], rounds: int, home: Path) -> list[Result]:
-    """Those between the same clusters one after the other; returned in the order of `cases`."""
+def _run(cases: Sequence[Case], rounds: int, home: Path) -> Iterator[Result]:
+    """Those between the same clusters one after the other."""
     prepare(_tell)
-    results: dict[str, Result] = {}
     for where in Where:
         some = [case for case in cases if case.where is where]
         if some:
             _tell(f"starting two clusters, {where.value}")
             with scene(where) as clusters:
-                results |= {case.name: run_case(clusters, case, rounds, home, _tell) for case in some}
-    return [results[case.name] for case in cases]
+                for case in some:
+                    yield run_case(clusters, case, rounds, home, _tell)
+
+
+def _report(results: Sequence[Result], options: argparse.Namespace) -> None:
+    about = environment(options.scale, options.rounds)
+    complete = len(results) == len(CASES)
+    written = write_all(options.results, about, results, as_svg(results), complete=complete)
+    print(f"\n{as_markdown(about, results)}\n{', '.join(path.name for path in written)} in {options.results}")
 
 
 def _options() -> argparse.Namespace:

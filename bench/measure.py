@@ -20,7 +20,7 @@ from bench.trees import Tree
 from farshore.errors import LocalClusterError
 
 _POLL_SECONDS = 0.05
-_MEMORY_EVERY_SECONDS = 0.5
+_MEMORY_EVERY_SECONDS = 1.0
 _QUIET_SECONDS = 2.0
 _PATIENCE_SECONDS = 300.0
 _ANSWER_SECONDS = 10

@@ -47,7 +47,7 @@ class Mirror:
         lines = [line for line in self._log.read_text(errors="replace").splitlines() if line.strip()]
         trouble = [line for line in lines if any(sign in line for sign in ("ERROR", "WARN", "Exception"))]
         shown = "".join(f"\n    {line[:300]}" for line in (trouble or lines)[-_LINES_SHOWN:])
-        return f"; its log {self._log} says:{shown}"
+        return f"; its log {self._log.name} says:{shown}"
 
 
 def mirror_settings(scene: Scene, case: Case, alias: str, topics: str) -> dict[str, str]:

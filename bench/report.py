@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import os
 import platform
+import re
+import subprocess
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
@@ -86,10 +88,12 @@ def environment(scale: float, rounds: int) -> dict[str, object]:
     return {
         "date": datetime.now(UTC).date().isoformat(),
         "farshore": __version__,
+        "revision": _revision(),
         "kafka": KAFKA_VERSION,
         "java": find_java().version,
         "python": platform.python_version(),
         "system": f"{platform.system()} {platform.machine()}",
+        "processor": _processor(),
         "cores": os.cpu_count(),
         "memory_gb": round(memory / 1e9),
         "partitions": PARTITIONS,
@@ -97,6 +101,23 @@ def environment(scale: float, rounds: int) -> dict[str, object]:
         "scale": scale,
         "rounds": rounds,
     }
+
+
+def _processor() -> str:
+    """Its model, as Linux gives it."""
+    models = re.findall(r"^model name\s*: (.+)$", Path("/proc/cpuinfo").read_text(), re.MULTILINE)
+    return str(models[0]) if models else "unknown"
+
+
+def _revision() -> str:
+    """The commit that was measured, if this is a working copy; `-dirty` if it was changed since."""
+    try:
+        described = subprocess.run(
+            ["git", "describe", "--always", "--dirty"], cwd=Path(__file__).parent, capture_output=True, text=True
+        )
+    except FileNotFoundError:
+        return "unknown"
+    return described.stdout.strip() or "unknown"
 
 
 def as_json(about: dict[str, object], results: Sequence[Result]) -> str:
@@ -169,11 +190,15 @@ def _line(cells: Sequence[str]) -> str:
     return f"| {' | '.join(cells)} |"
 
 
-def write_all(directory: Path, about: dict[str, object], results: Sequence[Result], plot: str) -> list[Path]:
-    """Under the date and the size of the machine; a try, at another scale than 1, is marked as one."""
+def write_all(
+    directory: Path, about: dict[str, object], results: Sequence[Result], plot: str, *, complete: bool
+) -> list[Path]:
+    """Under the date and the size of the machine; named after its cases if not all are there, and marked as a try if
+    the scale is not 1."""
     directory.mkdir(parents=True, exist_ok=True)
+    some = "" if complete else "-" + "+".join(result.case.name for result in results)
     mark = "" if about["scale"] == 1.0 else "-try"
-    stem = f"{about['date']}-{about['cores']}-cores{mark}"
+    stem = f"{about['date']}-{about['cores']}-cores{some}{mark}"
     texts = {".json": as_json(about, results), ".md": as_markdown(about, results), ".svg": plot}
     for suffix, text in texts.items():
         (directory / f"{stem}{suffix}").write_text(text)

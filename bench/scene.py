@@ -21,6 +21,9 @@ _GARBAGE_COLLECTOR = ("-server", "-XX:+UseG1GC", "-XX:MaxGCPauseMillis=20", "-XX
 BROKER_OPTIONS = ("-Xms1G", "-Xmx1G", *_GARBAGE_COLLECTOR)
 MIRROR_MAKER_OPTIONS = ("-Xms256M", "-Xmx2G", *_GARBAGE_COLLECTOR)
 
+_SETTINGS = {"log.segment.delete.delay.ms": "1000"}
+"""Gigabytes of deleted topics are not to leave the disk while the next mirror is being measured."""
+
 
 @dataclass(frozen=True, slots=True)
 class Scene:
@@ -46,7 +49,7 @@ def scene(where: Where) -> Iterator[Scene]:
     # What no ACL speaks of is for everybody: only the topic that is to be hidden gets one.
     source = Cluster(
         "source",
-        settings={"allow.everyone.if.no.acl.found": "true"},
+        settings={"allow.everyone.if.no.acl.found": "true", **_SETTINGS},
         security=Security.SSL if encrypted else Security.SASL_PLAINTEXT,
         users={} if encrypted else {USER: "mirror-secret"},
         authorizer=True,
@@ -55,6 +58,7 @@ def scene(where: Where) -> Iterator[Scene]:
     try:
         target = Cluster(
             "target",
+            settings=_SETTINGS,
             security=Security.SSL if encrypted else Security.PLAINTEXT,
             proxied=where is Where.FAR,
             jvm_options=BROKER_OPTIONS,

@@ -9,7 +9,7 @@ from contextlib import suppress
 from pathlib import Path
 
 _TICKS_A_SECOND = os.sysconf("SC_CLK_TCK")
-_LOOK_FOR_NEW_SECONDS = 0.5
+_LOOK_FOR_NEW_SECONDS = 2.0
 # Fields of /proc/PID/stat behind the name, which may itself hold blanks and brackets.
 _PARENT = 1
 _TIMES = slice(11, 15)  # own user and system time, and those of children that have ended and were waited for
