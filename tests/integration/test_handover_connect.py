@@ -9,7 +9,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import pytest
 import yaml
@@ -72,6 +71,7 @@ class Connect:
             "offset.flush.interval.ms": "1000",
             "key.converter": BYTES,
             "value.converter": BYTES,
+            "plugin.discovery": "service_load",  # all it needs is on its class path, with manifests
             "listeners": f"HTTP://127.0.0.1:{self.port}",
         }
 
@@ -93,9 +93,8 @@ class Connect:
             urllib.request.urlopen(
                 urllib.request.Request(url, body, {"Content-Type": "application/json"}), timeout=30
             ).close()
-        except urllib.error.HTTPError as error:  # 409: it has it already, or its group is forming
-            answer: dict[str, Any] = json.load(error)
-            return error.code == 409 and "already exists" in str(answer.get("message"))
+        except urllib.error.HTTPError as error:  # it has it already, or is not ready yet
+            return "already exists" in error.read().decode()
         except OSError:
             return False
         return True

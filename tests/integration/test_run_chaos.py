@@ -8,6 +8,7 @@ import signal
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -160,7 +161,9 @@ def test_whatever_is_killed_nothing_is_lost_and_little_is_copied_twice(
     admin.create_topics([NewTopic(topic, PARTITIONS, 3)])[topic].result(30)
     settings = {**THREE, "exactly.once.source.support": support}
     mirror = Mirror(tmp_path, source, target, topic, **settings)
-    with Load(source, topic, PARTITIONS, RATE) as load, Supervised(mirror) as farshore:
+    with Supervised(mirror) as farshore, ExitStack() as later:
+        wait_until(lambda: len(mirror.held()) == PARTITIONS, "slots for all partitions", PATIENCE_SECONDS, every=1.0)
+        load = later.enter_context(Load(source, topic, PARTITIONS, RATE))
         chaos = Chaos(seed, mirror, topic, farshore)
         steps = [
             chaos.kill_the_driver, chaos.kill_a_worker, chaos.kill_a_source_broker, chaos.kill_a_target_broker,
@@ -169,18 +172,14 @@ def test_whatever_is_killed_nothing_is_lost_and_little_is_copied_twice(
         chaos.random.shuffle(steps)
         began = time.monotonic()
         for step in steps:
-            wait_until(
-                lambda: is_steady(mirror, topic, load, farshore),
-                f"a steady copy before {step.__name__}",
-                PATIENCE_SECONDS,
-            )
+            wait_until_steady(mirror, topic, load, farshore, f"a steady copy before {step.__name__}")
             time.sleep(chaos.random.uniform(0.5, 4))
             print(f"{time.monotonic() - began:5.1f} s, {load.count} records: {step.__name__}")
             step()
         chaos.end()
         time.sleep(max(0.0, began + STEADY_SECONDS - time.monotonic()))
         load.end()
-        wait_until(lambda: is_steady(mirror, topic, load, farshore, behind=0), "all records copied", PATIENCE_SECONDS)
+        wait_until_steady(mirror, topic, load, farshore, "all records copied", behind=0)
         assert farshore.stop() == 0, farshore.program.said
         assert farshore.deaths == 1
     written = read_all(source.direct_bootstrap_servers, topic, within=PATIENCE_SECONDS)
@@ -195,12 +194,20 @@ def test_whatever_is_killed_nothing_is_lost_and_little_is_copied_twice(
         assert max(stretches) < REPEATED_SECONDS * RATE / PARTITIONS
 
 
-def is_steady(mirror: Mirror, topic: str, load: Load, farshore: Supervised, *, behind: int = RATE) -> bool:
-    """Whether both slots copy, and of the last records that were produced at most `behind` are not copied yet."""
-    if not farshore.program.running or len(farshore.program.workers()) < 2:
-        return False
-    newest = newest_values(mirror.target.direct_bootstrap_servers, mirror.remote(topic))
-    return len(newest) == PARTITIONS and min(newest) >= load.count - PARTITIONS - behind
+def wait_until_steady(
+    mirror: Mirror, topic: str, load: Load, farshore: Supervised, what: str, *, behind: int = RATE
+) -> None:
+    """Both slots copy, and of what has been produced the last `behind` records at most are not copied yet."""
+
+    def is_steady() -> bool:
+        if len(farshore.program.workers()) < 2:
+            return False
+        newest = newest_values(mirror.target.direct_bootstrap_servers, mirror.remote(topic))
+        left = load.count - PARTITIONS - min(newest, default=0)
+        print(f"  {len(newest)} partitions, {left} records behind")
+        return len(newest) == PARTITIONS and left <= behind
+
+    wait_until(is_steady, what, PATIENCE_SECONDS, every=1.0)
 
 
 def newest_values(servers: str, topic: str) -> list[int]:

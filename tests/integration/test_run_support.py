@@ -20,6 +20,7 @@ from records import Record, read_all
 from farshore.config.security import Connection
 from farshore.dataplane.board import TroubleReport
 from farshore.dataplane.picture import Picture, read_picture
+from farshore.errors import RequestRefused
 from farshore.local import Cluster
 from farshore.local.processes import BoundProcess
 from farshore.model import TopicPartition
@@ -42,11 +43,11 @@ def count_records(servers: str, topic: str) -> int:
         consumer.close()
 
 
-def wait_until(true: Callable[[], bool], what: str, within: float = WAIT_SECONDS) -> None:
+def wait_until(true: Callable[[], bool], what: str, within: float = WAIT_SECONDS, every: float = 0.1) -> None:
     give_up_at = time.monotonic() + within
     while not true():
         assert time.monotonic() < give_up_at, f"not within {within:.0f} s: {what}"
-        time.sleep(0.1)
+        time.sleep(every)
 
 
 class Mirror:
@@ -112,12 +113,15 @@ class Mirror:
 
     def board(self) -> Picture:
         """What the flow's board says now."""
-        target = Connection((self.target.direct_bootstrap_servers,))
+        target = Connection(tuple(self.target.direct_bootstrap_servers.split(",")))
         return read_picture(target, cluster="B", board_topic=board_topic(self.alias))
 
     def held(self) -> set[TopicPartition]:
         """The partitions that slots copy, by the plans of which they have reported that they follow them."""
-        board = self.board()
+        try:
+            board = self.board()
+        except RequestRefused:  # there is none yet
+            return set()
         newest = board.lease.generation if board.lease else 0
         followed = [
             board.plans[report.slot]
