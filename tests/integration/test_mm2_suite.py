@@ -47,7 +47,7 @@ from test_run_support import Farshore, wait_until
 from farshore.local import Cluster
 from farshore.model import TopicPartition
 
-pytestmark = pytest.mark.timeout(900)
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 
 
 @dataclass

@@ -38,7 +38,7 @@ from farshore.local import Cluster, start_together
 from farshore.local.java import Java
 from farshore.model import TopicPartition
 
-pytestmark = pytest.mark.timeout(900)
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 
 ALL_ON = {
     "emit.heartbeats.enabled": "true",

@@ -98,10 +98,13 @@ def test_large_requests_are_cut_and_a_topic_larger_than_one_goes_alone(monkeypat
     assert list(changes._portions(sizes)) == [["a", "b"], ["c"], ["huge"], ["d"]]
 
 
-def test_a_flow_kept_for_its_heartbeats_alone_wants_no_other_topics(read_text: ReadText) -> None:
+def test_a_flow_kept_for_its_heartbeats_alone_wants_no_other_topics_but_the_board_with_its_lock(
+    read_text: ReadText,
+) -> None:
     reading = read_text(
         "clusters = A, B\nA.bootstrap.servers = a:9092\nB.bootstrap.servers = b:9092\nA->B.enabled = true\n"
     )
     reverse = flow_of(reading, "B->A")
-    assert [(each.cluster, each.name) for each in wanted_internal_topics(reverse)] == [("A", "heartbeats")]
+    wanted = [(each.cluster, each.name) for each in wanted_internal_topics(reverse)]
+    assert wanted == [("A", "heartbeats"), ("A", "mm2-farshore.B.internal")]
     assert plan_topics(reverse, {"orders": 1}, {}) == TopicPlan()
