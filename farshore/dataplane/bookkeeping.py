@@ -59,16 +59,15 @@ class Books:
 
 
 class Bookkeeper:
-    """Of one flow. Every call blocks: in an event loop call it in a thread, one at a time."""
+    """Of one flow. Every call blocks: in an event loop call it in a thread, one at a time; beside it `write_syncs`."""
 
     def __init__(self, books: Books, flow: Flow, source: Connection, target: Connection, client_id: str) -> None:
         self._books = books
         self._flow = flow
         self._connection = target
         self._to_target = SmallRecords(target, cluster=flow.target, client_id=client_id)
-        self._to_syncs = self._to_target
-        if books.syncs_on_source:
-            self._to_syncs = SmallRecords(source, cluster=flow.source, client_id=client_id)
+        where, cluster = (source, flow.source) if books.syncs_on_source else (target, flow.target)
+        self._to_syncs = SmallRecords(where, cluster=cluster, client_id=client_id)
 
     def __enter__(self) -> Self:
         return self
@@ -84,12 +83,15 @@ class Bookkeeper:
         return read_positions(self._books, self._flow, self._connection)
 
     def write(self, notes: Notes) -> None:
-        """Positions first: a sync may be missing, a position that is ahead of the records may not."""
+        """Positions and runs."""
         records = self.records(notes)
         if records:
             self._to_target.write(records)
+
+    def write_syncs(self, notes: Notes, within: float = 20.0) -> None:
         if self._books.syncs_topic is not None and notes.syncs:
-            self._to_syncs.write([self._sync(sync, run, self._books.syncs_topic) for sync, run in notes.syncs])
+            syncs = [self._sync(sync, run, self._books.syncs_topic) for sync, run in notes.syncs]
+            self._to_syncs.write(syncs, within)
 
     def records(self, notes: Notes) -> list[SmallRecord]:
         """Positions and runs, as they are written to the target."""

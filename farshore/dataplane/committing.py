@@ -55,7 +55,7 @@ class Committing(Flushing):
                 continue
             if now >= next_commit:
                 async with self._writing:
-                    touched = await self._commit()
+                    touched = len((await self._commit()).positions)
                 # Each position is a record of its own: where many partitions move, less often.
                 next_commit = now + max(self._interval, touched / self._reporting.plan.positions_at_most)
             if now >= next_report:
@@ -68,7 +68,9 @@ class Committing(Flushing):
             if self._lease.ousted is not None:
                 await self._transaction.abort()
                 return
-            await self._commit(letting_go=letting_go)
+            committed = await self._commit(letting_go=letting_go)
+            if letting_go:
+                await self._syncing.finish(committed.syncs)
         await self._report_if_possible(state)
 
     async def _report_if_possible(self, state: str) -> None:
@@ -77,10 +79,12 @@ class Committing(Flushing):
         except KafkaError:  # figures only: the next report tells more
             return
 
-    async def _commit(self, *, letting_go: bool = False) -> int:
-        """How many positions were committed. With nothing to commit, nothing is done."""
+    async def _commit(self, *, letting_go: bool = False) -> Notes:
+        """What was committed. With nothing to commit, only syncs that could not be written are tried again."""
         if not self._transaction.is_open and not self._notes(letting_go).positions:
-            return 0
+            left = Notes(syncs=self._progress.due().syncs)
+            self._syncing.begin(left.syncs)
+            return left
         unsettled = await self._slot.settle(_SETTLE_WITHIN_SECONDS)
         if unsettled:
             raise Aborted(f"what became of batches of {_some(unsettled)} is not known", tuple(unsettled))
@@ -92,21 +96,13 @@ class Committing(Flushing):
             raise Aborted(str(error)) from error
         self._progress.wrote(Notes(notes.positions, (), notes.runs))
         self._slot.go_on()
-        await self._write_syncs(notes)
-        return len(notes.positions)
+        self._syncing.begin(notes.syncs)
+        return notes
 
     def _notes(self, letting_go: bool) -> Notes:
         due = self._progress.due()
         more = self._progress.open_runs().runs if letting_go else ()
         return Notes(due.positions, due.syncs, (*due.runs, *more))
-
-    async def _write_syncs(self, notes: Notes) -> None:
-        syncs = Notes(syncs=notes.syncs)
-        try:
-            await asyncio.to_thread(self._keeper.write, syncs)
-        except KafkaError:  # due until it is written
-            return
-        self._progress.wrote(syncs)
 
 
 def _some(partitions: list[TopicPartition]) -> str:

@@ -6,7 +6,7 @@ import asyncio
 import heapq
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from farshore.dataplane import board
 from farshore.dataplane.bookkeeping import Bookkeeper
@@ -15,7 +15,7 @@ from farshore.dataplane.progress import Notes, Progress
 from farshore.dataplane.slot import Slot
 from farshore.dataplane.trouble import Trouble
 from farshore.errors import KafkaError
-from farshore.model import TopicPartition
+from farshore.model import OffsetSync, Run, TopicPartition
 
 FLUSH_EVERY_SECONDS = 1.0
 _LOOK_EVERY_SECONDS = 0.25
@@ -23,6 +23,10 @@ _OPEN_RUNS_EVERY_SECONDS = 60.0
 _SHOWN = 100
 _BUSIEST = 20
 _SMOOTHED_SECONDS = 10.0
+_SYNCS_WITHIN_SECONDS = 20.0
+_LAST_SYNCS_WITHIN_SECONDS = 10.0
+
+Syncs = tuple[tuple[OffsetSync, Run], ...]
 
 
 class Rates:
@@ -79,6 +83,42 @@ class Reporting:
         )
 
 
+class Syncing:
+    """Offset syncs, written beside the positions. Most often they are on the source, whose trouble must not keep the
+    positions from being written."""
+
+    def __init__(self, progress: Progress, keeper: Bookkeeper, lease: SlotLease, slot: int) -> None:
+        self._progress = progress
+        self._keeper = keeper
+        self._lease = lease
+        self._trouble = Trouble(f"slot {slot}: its offset syncs")
+        self._task: asyncio.Task[None] | None = None
+
+    def begin(self, syncs: Syncs) -> None:
+        """Write them, unless earlier ones are still on their way: then they are due the next time too."""
+        if syncs and (self._task is None or self._task.done()):
+            self._task = asyncio.create_task(self._write(syncs, _SYNCS_WITHIN_SECONDS))
+
+    async def finish(self, syncs: Syncs) -> None:
+        """The last ones: they are written when this returns, or have been tried to."""
+        if self._task is not None:
+            await asyncio.wait({self._task}, timeout=_LAST_SYNCS_WITHIN_SECONDS)
+        if self._task is None or self._task.done():
+            await self._write(syncs, _LAST_SYNCS_WITHIN_SECONDS)
+
+    async def _write(self, syncs: Syncs, within: float) -> None:
+        notes = Notes(syncs=syncs)
+        if self._lease.ousted is not None:
+            return
+        try:
+            await asyncio.to_thread(self._keeper.write_syncs, notes, within)
+        except KafkaError as error:  # due until they are written
+            self._trouble.begin(str(error))
+            return
+        self._progress.wrote(notes)
+        self._trouble.end()
+
+
 class Flushing:
     """At least once: what was acknowledged is noted afterwards, so that a crash repeats about a second of records."""
 
@@ -91,6 +131,7 @@ class Flushing:
         self._lease = lease
         self._reporting = reporting
         self._writing = asyncio.Lock()
+        self._syncing = Syncing(progress, keeper, lease, reporting.plan.slot)
 
     async def run(self) -> None:
         """Until cancelled; what cannot be written is kept, and written with the next."""
@@ -106,7 +147,9 @@ class Flushing:
             try:
                 if now >= next_flush:
                     next_flush = now + FLUSH_EVERY_SECONDS
-                    await self.flush("running", letting_go=now >= next_open_runs)
+                    async with self._writing:
+                        if await self._note(everything=now >= next_open_runs) is not None:
+                            await self.report("running")
                     next_open_runs = now + _OPEN_RUNS_EVERY_SECONDS if now >= next_open_runs else next_open_runs
                 else:
                     await self._flush_what_is_due_at_once()
@@ -115,25 +158,33 @@ class Flushing:
                 trouble.begin(str(error))
 
     async def flush(self, state: str = "running", *, letting_go: bool = False) -> None:
-        """One at a time: an older position must not be written after a newer one. Nothing, once another may write.
-
-        With `letting_go` all positions, however many, and the runs that are open.
-        """
+        """With `letting_go` all positions, however many, the runs that are open, and the last syncs."""
         async with self._writing:
-            due = self._progress.due(None if letting_go else self._reporting.plan.positions_at_most)
-            for notes in (due, self._progress.open_runs()) if letting_go else (due,):
-                if self._lease.ousted is not None:
-                    return
-                await self._write(notes)
+            noted = await self._note(everything=letting_go)
+            if noted is None:
+                return
+            if letting_go:
+                await self._syncing.finish(noted.syncs)
             await self.report(state)
+
+    async def _note(self, *, everything: bool) -> Notes | None:
+        """One at a time: an older position must not be written after a newer one. None, once another may write."""
+        due = self._progress.due(None if everything else self._reporting.plan.positions_at_most)
+        for notes in (due, self._progress.open_runs()) if everything else (due,):
+            if self._lease.ousted is not None:
+                return None
+            await self._write(notes)
+        return due
 
     async def report(self, state: str) -> None:
         report = self._reporting.of(self._slot, self._progress, state)
         await asyncio.to_thread(self._keeper.tell, self._reporting.topic, *board.encode(report))
 
     async def _write(self, notes: Notes) -> None:
+        """Positions and runs; syncs only after the runs that they follow."""
         await asyncio.to_thread(self._keeper.write, notes)
-        self._progress.wrote(notes)
+        self._progress.wrote(replace(notes, syncs=()))
+        self._syncing.begin(notes.syncs)
 
     async def _flush_what_is_due_at_once(self) -> None:
         async with self._writing:

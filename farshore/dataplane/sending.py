@@ -169,7 +169,7 @@ class Sending:
             # Those behind a batch that failed are out of sequence, which is no trouble of their own.
             kinds = {Category.TOPIC_GONE: Kind.REMOTE_GONE, Category.PERMISSION: Kind.REFUSED}
             reason = refusals.failed(sent, entry.remote, answer, info)
-            entry.trouble.begin(reason, kinds.get(info.category, Kind.PASSING))
+            entry.trouble.begin(reason, kinds.get(info.category, Kind.PASSING), name=info.name)
         if info.refresh:
             self._hand.stale.set()
 

@@ -32,14 +32,15 @@ class Kind(StrEnum):
 class Trouble:
     """Begins with a reason, ends with a success. Between tries it waits, twice as long each time, five seconds at most.
 
-    Logged once when it begins, once for each other reason, and once when it ends. What goes wrong during the wait, as
-    all requests do that were in flight together, makes it no longer.
+    Each reason is logged once until it ends, and then that it ends. What goes wrong during the wait, as all requests do
+    that were in flight together, makes it no longer.
     """
 
     def __init__(self, subject: str) -> None:
         self._subject = subject
         self._pause = _SHORTEST_SECONDS
         self._again_at = 0.0
+        self._told: set[str] = set()
         self.reason: str | None = None
         self.kind = Kind.PASSING
         self.since = 0.0
@@ -49,8 +50,10 @@ class Trouble:
         """Whether to go on, be it for another try."""
         return time.monotonic() >= self._again_at
 
-    def begin(self, reason: str, kind: Kind = Kind.PASSING) -> None:
-        if reason != self.reason:
+    def begin(self, reason: str, kind: Kind = Kind.PASSING, *, name: str | None = None) -> None:
+        """`name` is what reasons have in common that differ only by figures."""
+        if (name or reason) not in self._told:
+            self._told.add(name or reason)
             _log.warning("%s: %s", self._subject, reason)
         if self.reason is None:
             self.since = time.time()
@@ -64,3 +67,4 @@ class Trouble:
             _log.info("%s: goes on", self._subject)
         self.reason, self.kind = None, Kind.PASSING
         self._pause, self._again_at = _SHORTEST_SECONDS, 0.0
+        self._told.clear()

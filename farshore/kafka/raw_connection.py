@@ -31,8 +31,8 @@ _TOKEN_USED_FOR = 0.8  # of its lifetime, like Java
 _SESSION_USED_FOR = 0.85  # of its lifetime, like Java
 
 # At DEBUG aiokafka prints requests as they are, passwords and tokens too. A level could be lowered again, by a user
-# who looks for something else; a filter stays.
-logging.getLogger("aiokafka.conn").addFilter(lambda record: record.levelno >= logging.INFO)
+# who looks for something else; a filter stays. What it warns of is said by the errors, or at every login.
+logging.getLogger("aiokafka.conn").addFilter(lambda record: record.levelno >= logging.ERROR)
 
 
 class Login:

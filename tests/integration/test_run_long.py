@@ -84,6 +84,7 @@ def test_every_broker_of_a_cluster_is_replaced_one_after_another_while_records_a
             f"{prefix}replication.factor": copies[1]
             for prefix in ("", "checkpoints.topic.", "heartbeats.topic.", "offset.storage.", "config.storage.", "status.storage.")
         }  # fmt: skip
+        factors["offset-syncs.topic.replication.factor"] = str(copies[0])
         mirror = Mirror(tmp_path, source, target, topic, **factors)
         new_nodes = {broker.node.id: moved(broker.node) for broker in threefold.brokers}
         alias = mirror.alias if side == "source" else "B"
