@@ -18,10 +18,10 @@ has it reports that he has followed the plan that takes it away, before another'
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, is_dataclass
 from itertools import groupby
-from typing import Any
+from typing import Any, get_args, get_type_hints
 
 from farshore.dataplane.assignment import Copied, Gap
 from farshore.dataplane.cargo import Target
@@ -190,9 +190,37 @@ def decode(key: bytes | None, value: bytes | None) -> Entry | None:
     if reader is None:
         return None
     try:
-        return reader(json.loads(value))
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        entry = reader(json.loads(value))
+        _check(entry)
+    except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError) as error:
         raise MalformedRecord(f"board entry {key!r} is malformed: {error}") from error
+    return entry
+
+
+def _check(entry: Any) -> None:
+    """Raises TypeError where a text stands for a number, and the like: whoever reads the entry relies on it."""
+    for name, kinds in _kinds_of(type(entry)).items():
+        value = getattr(entry, name)
+        for each in value if isinstance(value, tuple) else ():
+            if is_dataclass(each):
+                _check(each)
+        if kinds and type(value) not in kinds:
+            raise TypeError(f"{name} is {value!r}")
+
+
+def _kinds_of(entry: type) -> Mapping[str, frozenset[Any]]:
+    """Of which types fields may be; none for those that are made of others."""
+    if entry not in _KINDS:
+        scalars = frozenset({int, float, str, bool, type(None)})
+        found = {}
+        for name, hint in get_type_hints(entry).items():
+            kinds = frozenset(get_args(hint) or (hint,)) & scalars if not hasattr(hint, "__origin__") else frozenset()
+            found[name] = kinds | {int} if float in kinds else kinds
+        _KINDS[entry] = found
+    return _KINDS[entry]
+
+
+_KINDS: dict[type, Mapping[str, frozenset[Any]]] = {}
 
 
 def _topics(copied: tuple[Copied, ...]) -> list[list[Any]]:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import logging
+from collections.abc import Callable
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Self
@@ -28,6 +30,8 @@ from farshore.wire.positions import (
     source_key,
 )
 from farshore.wire.runs import RUN_HEADER, encode_run_header, encode_runs
+
+_log = logging.getLogger(__name__)
 
 _REQUEST_TIMEOUT = 30.0
 
@@ -68,6 +72,7 @@ class Bookkeeper:
         self._to_target = SmallRecords(target, cluster=flow.target, client_id=client_id)
         where, cluster = (source, flow.source) if books.syncs_on_source else (target, flow.target)
         self._to_syncs = SmallRecords(where, cluster=cluster, client_id=client_id)
+        self._told = False
 
     def __enter__(self) -> Self:
         return self
@@ -80,7 +85,13 @@ class Bookkeeper:
 
     def positions(self) -> dict[TopicPartition, Resume]:
         """Where every partition of the flow stands, as its position says."""
-        return read_positions(self._books, self._flow, self._connection)
+        return read_positions(self._books, self._flow, self._connection, self._skipped)
+
+    def _skipped(self, record: Record, error: MalformedRecord) -> None:
+        if not self._told:
+            self._told = True
+            place = f"{self._books.positions_topic}-{record.partition} offset {record.offset}"
+            _log.warning("%s holds no position; all such records are left out: %s", place, error)
 
     def write(self, notes: Notes) -> None:
         """Positions and runs."""
@@ -116,17 +127,26 @@ class Bookkeeper:
         return SmallRecord(topic, 0, *encode_offset_sync(sync), ((RUN_HEADER, encode_run_header(run)),))
 
 
-def read_positions(books: Books, flow: Flow, target: Connection) -> dict[TopicPartition, Resume]:
-    """Where every partition of the flow stands, as its position says. Raises KafkaError."""
+def read_positions(
+    books: Books, flow: Flow, target: Connection, skipped: Callable[[Record, MalformedRecord], None] | None = None
+) -> dict[TopicPartition, Resume]:
+    """Where every partition of the flow stands, as its position says. Raises KafkaError.
+
+    `skipped` is told of records that cannot be read.
+    """
     found: dict[TopicPartition, Resume] = {}
     for record in read_position_records(books, flow, target):
-        with contextlib.suppress(MalformedRecord):  # not ours; the pre-flight tells of it
+        try:
             position = decode_position(record.key, record.value)
-            if position and position.connector == books.connector and position.cluster == flow.source:
-                if position.offset is None:
-                    found.pop(position.partition, None)
-                else:
-                    found[position.partition] = Resume(position.offset + 1, lineage_of(record))
+        except MalformedRecord as error:
+            if skipped is not None:
+                skipped(record, error)
+            continue
+        if position and position.connector == books.connector and position.cluster == flow.source:
+            if position.offset is None:
+                found.pop(position.partition, None)
+            else:
+                found[position.partition] = Resume(position.offset + 1, lineage_of(record))
     return found
 
 

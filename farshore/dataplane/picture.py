@@ -38,13 +38,16 @@ class Picture:
     end: board.End | None = None
     upkeep: board.Upkeep | None = None
     upkeep_at: float = 0.0
+    malformed: int = 0
 
     def hear(self, topic: str, record: Record) -> None:
-        """Malformed entries are logged and left out."""
+        """Malformed entries are left out; the first of them is logged."""
         try:
             entry = board.decode(record.key, record.value)
         except MalformedRecord as error:
-            _log.warning("%s: offset %d: %s", topic, record.offset, error)
+            if not self.malformed:
+                _log.warning("%s: offset %d: %s; all such are left out", topic, record.offset, error)
+            self.malformed += 1
             return
         match entry:
             case board.Lease():

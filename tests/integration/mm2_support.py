@@ -32,7 +32,7 @@ from farshore.kafka.cluster import Cluster as Admin
 from farshore.kafka.facts import ConfigSource
 from farshore.kafka.groups import Committed, committed_offsets, write_offsets
 from farshore.local import Cluster
-from farshore.model import Checkpoint, TopicPartition
+from farshore.model import Checkpoint, Heartbeat, TopicPartition
 from farshore.naming import DEFAULT_POLICY
 from farshore.wire.internal import decode_checkpoint, decode_heartbeat
 
@@ -194,9 +194,15 @@ class Lane:
     def checkpoints_topic(self) -> str:
         return f"{self.source.alias}.checkpoints.internal"
 
-    def all_checkpoints(self, group: str) -> list[Checkpoint]:
+    def all_checkpoints(self, group: str | None = None) -> list[Checkpoint]:
         """In the order they were published; none while there is no topic."""
-        return [each for each in self._published() if each.group == group]
+        return [each for each in self._published() if group in (None, each.group)]
+
+    def newest_heartbeat(self) -> float:
+        """The time of the last one that the flow has written; 0 if there is none."""
+        return max(
+            (each.timestamp_ms / 1000 for each in _heartbeats(self, self.target.servers, "heartbeats")), default=0.0
+        )
 
     def _published(self) -> Iterator[Checkpoint]:
         try:
@@ -328,8 +334,15 @@ def stands_at(topic: str, offset: int) -> dict[TopicPartition, int]:
 
 
 def has_heartbeats(servers: str, topic: str, lane: Lane) -> bool:
-    found = (decode_heartbeat(each.key, each.value) for each in read_all(servers, topic))
-    return any((each.source, each.target) == (lane.source.alias, lane.target.alias) for each in found)
+    return any(True for _ in _heartbeats(lane, servers, topic))
+
+
+def _heartbeats(lane: Lane, servers: str, topic: str) -> Iterator[Heartbeat]:
+    for record in read_all(servers, topic):
+        with suppress(MalformedRecord):
+            found = decode_heartbeat(record.key, record.value)
+            if (found.source, found.target) == (lane.source.alias, lane.target.alias):
+                yield found
 
 
 def read_on(servers: str, offsets: Mapping[TopicPartition, int], count: int) -> list[bytes]:

@@ -156,17 +156,78 @@ def all_is_well(lane: Lane) -> None:
 def test_rubbish_in_internal_topics_is_survived_and_said_once_for_each(scene: Scene) -> None:
     lane = scene.messy
     all_is_well(lane)
+    topics = internal_topics(lane) | {"heartbeats": f"{lane.source.alias}.heartbeats"}
+    found_at_the_start = {kind: scene.warnings(topic) for kind, topic in topics.items()}
+    assert {kind: len(lines) for kind, lines in found_at_the_start.items()} == dict.fromkeys(topics, 1), (
+        found_at_the_start
+    )
     spoil(lane, "meanwhile")
     all_is_well(lane)
     time.sleep(A_FEW_PASSES_SECONDS)
-    topics = internal_topics(lane)
-    said = {kind: scene.warnings(topic) for kind, topic in topics.items()}
-    said["heartbeats"] = scene.warnings(f"{lane.source.alias}.heartbeats")
-    assert {kind: len(lines) for kind, lines in said.items() if kind != "board"} == {
-        "checkpoints": 1, "syncs": 1, "positions": 1, "ledger": 1, "heartbeats": 1
-    }, said  # fmt: skip
-    assert {group for group, _ in published(lane)} == {group for group, _ in published(lane) if "-group-" in group}
+    found = {kind: scene.warnings(topic) for kind, topic in topics.items()}
+    # Who listens to the board is not the one who has read it at the start.
+    assert {kind: len(lines) for kind, lines in found.items()} == {**dict.fromkeys(topics, 1), "board": 2}, found
+    assert "this is a fault in Farshore" not in scene.program.said
+    assert all(f"{lane.prefix}-group-" in each.group for each in lane.all_checkpoints())
 
 
-def published(lane: Lane) -> set[tuple[str, TopicPartition]]:
-    return {(each.group, each.partition) for each in lane._published()}
+def test_checkpoints_that_may_not_be_read_are_published_all_the_same_and_that_is_said_once(scene: Scene) -> None:
+    lane = scene.blind
+    for _ in range(2):
+        all_is_well(lane)
+    time.sleep(A_FEW_PASSES_SECONDS)
+    (said,) = scene.warnings(lane.checkpoints_topic)
+    assert "checkpoints may go back, since those from before the start cannot be read" in said
+    assert "not allowed (TOPIC_AUTHORIZATION_FAILED)" in said
+
+
+def test_groups_that_are_deleted_while_they_are_followed_are_no_trouble(scene: Scene) -> None:
+    lane = scene.messy
+    topic = lane.new_topic()
+    lane.write(topic, numbered(50))
+    lane.wait_for_copies(topic)
+    before = len(scene.warnings(lane.flow))
+    here, there = (AdminClient({"bootstrap.servers": each.servers}) for each in (lane.source, lane.target))
+    ends_at = time.monotonic() + 3 * A_FEW_PASSES_SECONDS
+    while time.monotonic() < ends_at:
+        groups = [lane.name("fleeting") for _ in range(20)]
+        lane.commit({group: stands_at(topic, 20) for group in groups})
+        if time.monotonic() % 2 < 1:
+            lane.commit_there({group: stands_at(lane.remote(topic), 5) for group in groups})
+        time.sleep(0.3)
+        for admin in (here, there):
+            for future in admin.delete_consumer_groups(groups, request_timeout=20).values():
+                future.exception(20)  # those that were never made there are none
+    all_is_well(lane)
+    assert scene.warnings(lane.flow)[before:] == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("silently", [False, True], ids=["refused", "silent"])
+def test_a_target_that_cannot_be_reached_for_a_while_is_ridden_out(
+    scene: Scene, guarded: Cluster, silently: bool
+) -> None:
+    lane = scene.messy
+    topic, group = lane.new_topic(), lane.name("group")
+    lane.write(topic, numbered(50))
+    lane.wait_for_copies(topic)
+    lane.commit({group: stands_at(topic, 20)})
+    lane.wait_for_exact_checkpoints({group: stands_at(topic, 20)})
+    before = len(scene.program.said.splitlines())
+    guarded.proxy.cut(silently=silently)
+    lane.write(topic, numbered(50, "meanwhile"))
+    lane.commit({group: stands_at(topic, 60)})
+    time.sleep(40)
+    guarded.proxy.heal()
+    lane.wait_for_copies(topic)
+    lane.wait_for_exact_checkpoints({group: stands_at(topic, 60)})
+    wait_until(lambda: stands_there(lane, group, {TopicPartition(lane.remote(topic), 0): 60}), "the group moved")
+    newest = time.time()
+    wait_until(lambda: lane.newest_heartbeat() > newest, "new heartbeats")
+    said = [line for line in scene.program.said.splitlines()[before:] if f"{lane.flow}: " in line]
+    for work in ("heartbeats", "topic configs", "checkpoints", "group offsets"):
+        lines = [line for line in said if f"{lane.flow}: {work}: " in line]
+        warned = [line for line in lines if " WARNING " in line]
+        assert len(warned) <= 3, warned
+        assert not warned or "fine again" in lines[-1], lines
+    all_is_well(lane)

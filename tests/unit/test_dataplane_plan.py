@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -9,6 +12,7 @@ from farshore.dataplane import board
 from farshore.dataplane.assignment import Copied, Gap
 from farshore.dataplane.cargo import Target
 from farshore.dataplane.plan import plan_slots
+from farshore.errors import MalformedRecord
 from farshore.model import TopicPartition
 from farshore.wire.batch import Codec
 
@@ -72,3 +76,19 @@ def test_entries_of_the_board_are_read_as_they_were_written() -> None:
     ):
         assert board.decode(*board.encode(entry)) == entry
     assert board.decode(b"something else", b"{}") is None
+
+
+@pytest.mark.parametrize("key", [b"lease", b"plan-0", b"slot-0", b"upkeep", b"gaps a-0", b"skip a-0", b"end"])
+@pytest.mark.parametrize(
+    "value", [b"", b"\xff", b"null", b"7", b"[]", b"{}", b'{"generation":"x"}', b'{"generation":1e999}', b"[" * 50_000]
+)
+def test_whatever_is_on_the_board_is_read_or_refused(key: bytes, value: bytes) -> None:
+    with pytest.raises(MalformedRecord):
+        board.decode(key, value)
+
+
+@pytest.mark.parametrize(("field", "wrong"), [("records", "many"), ("lag_seconds", None), ("slot", 1.5), ("state", 7)])
+def test_entries_with_fields_of_another_kind_are_refused(field: str, wrong: object) -> None:
+    key, value = board.encode(board.Report(0, 1, "running"))
+    with pytest.raises(MalformedRecord, match=field):
+        board.decode(key, json.dumps({**json.loads(value), field: wrong}).encode())
