@@ -24,11 +24,11 @@ MOST_RINGS = 500
 def check_loops(flows: Sequence[FlowSettings], findings: Findings) -> None:
     """An error for each ring of flows that would never come to rest."""
     copying = [flow.source for flow in flows if flow.source is not None]
-    for ring in islice(sorted(_rings(copying), key=len), MOST_RINGS):
+    for ring in islice(sorted(rings(copying), key=len), MOST_RINGS):
         identical = [step for step in ring if isinstance(step.policy, IdentityPolicy)]
         if not identical:
             continue
-        name = _common_topic(ring) if len(identical) == len(ring) else _returning_topic(ring)
+        name = common_topic(ring) if len(identical) == len(ring) else returning_topic(ring)
         if name is None:
             continue
         way = "->".join((*(step.source.alias for step in ring), ring[0].source.alias))
@@ -43,7 +43,7 @@ def check_loops(flows: Sequence[FlowSettings], findings: Findings) -> None:
         )
 
 
-def _rings(copying: Sequence[SourceSettings]) -> Iterator[Ring]:
+def rings(copying: Sequence[SourceSettings]) -> Iterator[Ring]:
     """Every way round that visits a cluster once, beginning at its first flow."""
     order = {id(step): number for number, step in enumerate(copying)}
 
@@ -61,7 +61,9 @@ def _rings(copying: Sequence[SourceSettings]) -> Iterator[Ring]:
         yield from extend((first,))
 
 
-def _common_topic(ring: Ring) -> str | Unknown | None:
+def common_topic(ring: Ring) -> str | Unknown | None:
+    """A topic that every flow of the ring copies under its own name."""
+
     def is_copied(name: str) -> bool:
         # Heartbeats are renamed even by the identity policy, and internal topics stay where they are.
         return all(
@@ -72,7 +74,7 @@ def _common_topic(ring: Ring) -> str | Unknown | None:
     return common_name([step.topics for step in ring], is_copied)
 
 
-def _returning_topic(ring: Ring) -> str | None:
+def returning_topic(ring: Ring) -> str | None:
     """An example that still travels after so many rounds that every alias must have shown in its name."""
     for number in range(len(ring)):
         turned = ring[number:] + ring[:number]

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from itertools import islice
 
-from farshore.config.loops import MOST_RINGS, Ring, _common_topic, _returning_topic, _rings
+from farshore.config.loops import MOST_RINGS, Ring, common_topic, returning_topic, rings
 from farshore.config.settings import Settings, Side, SourceSettings
 from farshore.naming import IdentityPolicy
 from farshore.selection import Unknown
@@ -49,7 +49,7 @@ def _rings_of_clusters(settings: Settings, ids: Mapping[str, str]) -> Iterator[R
             step = replace(flow.source, source=_named(flow.source.source, ids), target=_named(flow.source.target, ids))
             steps[id(step)] = flow.source
             by_id.append(step)
-    for found in _rings(by_id):
+    for found in rings(by_id):
         ring = tuple(steps[id(step)] for step in found)
         if any(before.target.alias != after.source.alias for before, after in _junctions(ring)):
             yield ring
@@ -67,8 +67,8 @@ def _endless_topic(ring: Ring) -> str | Unknown | None:
     if len(ring) == 1:
         return ""  # nobody means to mirror a cluster into itself, whatever the names would lead to
     if all(isinstance(step.policy, IdentityPolicy) for step in ring):
-        return _common_topic(ring)
-    return _returning_topic(ring)
+        return common_topic(ring)
+    return returning_topic(ring)
 
 
 def _same(ring: Ring, ids: Mapping[str, str]) -> str:

@@ -9,14 +9,14 @@ from __future__ import annotations
 import logging
 import time
 import warnings
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Mapping
 from concurrent.futures import Future
 from functools import cached_property
 from threading import Lock
 from typing import Any, TypeVar
 
-from confluent_kafka import ConsumerGroupTopicPartitions, TopicCollection
 from confluent_kafka import KafkaException as ClientException
+from confluent_kafka import TopicCollection
 from confluent_kafka import TopicPartition as ClientPartition
 from confluent_kafka.admin import (  # type: ignore[attr-defined]  # exported, but not for mypy
     AdminClient,
@@ -156,20 +156,6 @@ class Cluster:
         """The consumer groups that we may see. Connect's workers are no consumer groups."""
         future = self._admin.list_consumer_groups(request_timeout=self.timeout)
         return frozenset(group.group_id for group in self._answer(future, "list groups").valid)
-
-    def committed_offsets(self, groups: Iterable[str]) -> Answers[dict[TopicPartition, int]]:
-        """Where existing groups stand, on every partition they ever committed."""
-        futures: dict[str, Future[Any]] = {}
-        for group in groups:  # the library takes one group a call; the calls run side by side
-            request = [ConsumerGroupTopicPartitions(group)]
-            futures |= self._admin.list_consumer_group_offsets(request, request_timeout=self.timeout)
-        found = self._answers(futures, "read the offsets of groups")
-        return {
-            group: each
-            if isinstance(each, KafkaError)
-            else {TopicPartition(p.topic, p.partition): p.offset for p in each.topic_partitions if p.offset >= 0}
-            for group, each in found.items()
-        }
 
     def group_operations(self, groups: Collection[str]) -> Answers[Operations]:
         """What we may do on consumer groups, existing or not.

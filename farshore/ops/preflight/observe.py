@@ -13,6 +13,7 @@ from farshore.config import FlowSettings
 from farshore.control.topic_configs import configs_at_creation
 from farshore.errors import KafkaError, MalformedRecord, PermissionDenied
 from farshore.kafka.facts import NewTopic, Operations
+from farshore.kafka.groups import committed_offsets
 from farshore.kafka.reading import read_committed
 from farshore.model import TopicPartition
 from farshore.ops.preflight.facts import Configured, Creation, FlowFacts, PositionsFound
@@ -136,7 +137,7 @@ def _groups(settings: FlowSettings, source: Look) -> Groups | None:
     if checkpoint is None or known is None:
         return None
     named = sorted(filter(checkpoint.groups.selects, known))
-    answers = source.attempt("read group offsets", lambda: source.cluster.committed_offsets(named))
+    answers = source.attempt("read group offsets", lambda: committed_offsets(source.cluster, named))
     followed: dict[str, frozenset[str] | KafkaError] = {}
     for group, answer in (answers or {}).items():
         if isinstance(answer, KafkaError):
