@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from itertools import groupby
 
 from farshore.config.security import Connection
-from farshore.errors import KafkaError, Unreachable
+from farshore.errors import KafkaError, PermissionDenied, Unreachable
 from farshore.kafka.raw import ProducePartition, ProducerIdentity, RawCluster
 from farshore.kafka.raw_errors import Category, error_info
 from farshore.kafka.small_records import SmallRecord
@@ -31,14 +31,20 @@ def transactional_id(group: str, connector: str, slot: int) -> str:
     return f"{group}-{connector}-{slot}"
 
 
-def fence(connection: Connection, *, cluster: str, ids: Collection[str]) -> None:
-    """Nobody who wrote under these ids before can go on; what he left open is aborted. Blocks. Raises KafkaError."""
+def fence(connection: Connection, *, cluster: str, ids: Sequence[str]) -> None:
+    """Nobody who wrote under these ids before can go on; what he left open is aborted. Blocks.
+
+    Raises PermissionDenied, which tells of all ids that are needed, or another KafkaError.
+    """
 
     async def fence_all() -> None:
         async with RawCluster(connection, alias=cluster, client_id="farshore") as target:
             await asyncio.gather(*(target.init_producer_id(each) for each in ids))
 
-    asyncio.run(fence_all())
+    try:
+        asyncio.run(fence_all())
+    except PermissionDenied as error:
+        raise PermissionDenied(f"{error}; all slots need {ids[0]} to {ids[-1]}", cluster=cluster) from error
 
 
 class Transaction:

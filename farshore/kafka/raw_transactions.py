@@ -19,8 +19,8 @@ _PAUSE_SECONDS = 0.1
 _PAUSE_BETWEEN_TRANSACTIONS_SECONDS = 0.02
 
 _NEEDED = {
-    TRANSACTIONAL_ID_AUTHORIZATION_FAILED: ": WRITE and DESCRIBE on TransactionalId {}",
-    CLUSTER_AUTHORIZATION_FAILED: ": IDEMPOTENT_WRITE on Cluster, or WRITE on some Topic",
+    TRANSACTIONAL_ID_AUTHORIZATION_FAILED: ": grant our principal WRITE and DESCRIBE on the transactional id {}",
+    CLUSTER_AUTHORIZATION_FAILED: ": grant our principal IDEMPOTENT_WRITE on the cluster, or WRITE on some topic",
 }
 
 

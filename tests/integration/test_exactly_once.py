@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import os
-import signal
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from chaos import PARTITIONS, PATIENCE_SECONDS, RATE, Chaos, Supervised
 from records import create_topic, produce
 from test_run_support import Load, Mirror, wait_until
 
-from farshore.local import Cluster
+from farshore.local import Cluster, prepare, start_together
+from farshore.local.java import Java
 
 
 def exactly_once(home: Path, source: Cluster, target: Cluster, topics: str, **more: str) -> Mirror:
@@ -30,25 +31,34 @@ def test_records_are_copied_in_transactions_and_the_next_run_goes_on_behind_them
         assert mirror.copied(topic) == mirror.written(topic)
 
 
-def test_a_killed_worker_and_a_killed_driver_leave_no_record_out_and_none_twice(
-    source_cluster: Cluster, target_cluster: Cluster, topic: str, tmp_path: Path
+@pytest.fixture
+def own_clusters(java: Java) -> Iterator[tuple[Cluster, Cluster]]:  # noqa: ARG001
+    """Source and target that may be killed."""
+    prepare()
+    source, target = Cluster("source"), Cluster("target")
+    try:
+        start_together(source, target)
+        yield source, target
+    finally:
+        source.close()
+        target.close()
+
+
+@pytest.mark.timeout(1800)
+def test_whatever_is_killed_at_5000_records_a_second_none_is_left_out_and_none_is_there_twice(
+    own_clusters: tuple[Cluster, Cluster], topic: str, tmp_path: Path
 ) -> None:
-    create_topic(source_cluster.bootstrap_servers, topic, 3)
-    mirror = exactly_once(tmp_path, source_cluster, target_cluster, topic)
-    with Load(source_cluster, topic, 3, rate=2000) as load:
-        with mirror.running() as program:
-            wait_until(lambda: mirror.has_copied(topic, 2000), "records copied")
-            for worker in program.workers()[:1]:
-                os.kill(worker, signal.SIGKILL)
-            load.wait_for_more(6000)
-            reached = load.count
-            wait_until(lambda: mirror.has_copied(topic, reached), "copying goes on after the worker died")
-            program.kill_all()
-        with mirror.running() as program:
-            load.wait_for_more(4000)
-            load.end()
-            wait_until(lambda: len(mirror.copied(topic)) >= load.count, "all copied")
-            assert program.stop() == 0, program.said
+    source, target = own_clusters
+    create_topic(source.bootstrap_servers, topic, PARTITIONS)
+    mirror = exactly_once(tmp_path, source, target, topic)
+    with Supervised(mirror) as farshore:
+        wait_until(lambda: len(mirror.held()) == PARTITIONS, "slots for all partitions", PATIENCE_SECONDS, every=1.0)
+        chaos = Chaos(mirror, topic, farshore)
+        with Load(source, topic, PARTITIONS, RATE) as load:
+            chaos.run(load, [chaos.kill_a_worker, chaos.kill_the_driver, chaos.kill_a_target_broker] * 2)
+        assert farshore.stop() == 0, farshore.program.said
+        assert farshore.deaths == 2
+    assert len(mirror.written(topic)) == load.count
     assert mirror.copied(topic) == mirror.written(topic)
 
 

@@ -267,10 +267,10 @@ async def test_missing_permissions_are_named(java: Java, topic: str) -> None:  #
     with Cluster("guarded", security=Security.SASL_PLAINTEXT, users={USER: PASSWORD}, authorizer=True) as guarded:
         connection = connection_of(guarded.client_properties(USER))
         async with RawCluster(connection, alias="B", client_id="test") as cluster:
-            needed = f"B: InitProducerId of {topic}: .*: WRITE and DESCRIBE on TransactionalId {topic}$"
+            needed = f"B: InitProducerId of {topic}: .*: grant our principal WRITE and DESCRIBE on the transactional id {topic}$"
             with pytest.raises(PermissionDenied, match=needed):
                 await cluster.init_producer_id(topic)
-            with pytest.raises(PermissionDenied, match=r"IDEMPOTENT_WRITE on Cluster, or WRITE on some Topic$"):
+            with pytest.raises(PermissionDenied, match=r"IDEMPOTENT_WRITE on the cluster, or WRITE on some topic$"):
                 await cluster.init_producer_id()
             allow_writing_as(guarded, topic)
             while True:

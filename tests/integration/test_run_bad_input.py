@@ -210,3 +210,25 @@ def test_a_topic_that_may_be_seen_but_not_read_is_shown_and_the_others_are_copie
         assert program.stop() == 0, program.said
     for each in (may, may_not):
         assert mirror.copied(each) == mirror.written(each)
+
+
+def test_what_exactly_once_may_not_do_is_said_once_at_the_start_and_it_begins_when_it_may(
+    source_cluster: Cluster, guarded: Cluster, topic: str, tmp_path: Path
+) -> None:
+    create_topic(source_cluster.bootstrap_servers, topic)
+    produce(source_cluster.bootstrap_servers, topic, values(0, 100))
+    mirror = Mirror(tmp_path, source_cluster, guarded, topic)
+    mirror.configure({**guarded.client_properties("poor"), "exactly.once.source.support": "enabled"}, "B.")
+    allow(guarded, "TOPIC", "mm2-", "ALL", prefixed=True)
+    allow(guarded, "TOPIC", mirror.remote(topic), "CREATE", "WRITE", "DESCRIBE_CONFIGS")
+    allow(guarded, "GROUP", f"{mirror.alias}-mm2", "READ")
+    ids = f"{mirror.alias}-mm2-MirrorSourceConnector-"
+    with mirror.running() as program:
+        needed = f"grant our principal WRITE and DESCRIBE on the transactional id {ids}"
+        wait_until(lambda: needed in program.said, "what is missing")
+        assert f"all slots need {ids}0 to {ids}1" in program.said
+        allow(guarded, "TRANSACTIONAL_ID", ids, "WRITE", "DESCRIBE", prefixed=True)
+        wait_until(lambda: mirror.has_copied(topic, 100), "what is allowed now being copied")
+        assert program.said.count(needed) == 1, program.said
+        assert program.stop() == 0, program.said
+    assert mirror.copied(topic) == mirror.written(topic)

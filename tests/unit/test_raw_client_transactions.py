@@ -199,12 +199,14 @@ async def test_to_be_fenced_is_told_from_all_else(code: str) -> None:
 async def test_a_missing_permission_is_named() -> None:
     forbidden = CODES["TRANSACTIONAL_ID_AUTHORIZATION_FAILED"]
     async with FakeCoordinator(forbidden, CODES["CLUSTER_AUTHORIZATION_FAILED"]) as broker, broker.client() as cluster:
-        with pytest.raises(PermissionDenied, match=r"WRITE and DESCRIBE on TransactionalId id$"):
+        with pytest.raises(PermissionDenied, match=r"WRITE and DESCRIBE on the transactional id id$"):
             await cluster.end_transaction("id", ME, commit=True)
-        with pytest.raises(PermissionDenied, match=r"A: InitProducerId: .*: IDEMPOTENT_WRITE on Cluster"):
+        with pytest.raises(
+            PermissionDenied, match=r"A: InitProducerId: .*: grant our principal IDEMPOTENT_WRITE on the cluster"
+        ):
             await cluster.init_producer_id()
         broker.no_coordinator = forbidden
-        with pytest.raises(PermissionDenied, match="DESCRIBE on TransactionalId other"):
+        with pytest.raises(PermissionDenied, match="DESCRIBE on the transactional id other"):
             await cluster.init_producer_id("other")
 
 
