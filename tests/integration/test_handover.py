@@ -8,11 +8,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from confluent_kafka.admin import AdminClient
 from records import create_topic
 from test_run_support import STOP_SECONDS, Load, Mirror, descendants_of, exists, recopied, wait_until
 
 from farshore.local import Cluster
 from farshore.local.javatools import start_mirror_maker
+from farshore.local.ports import LOOPBACK, free_port
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
@@ -53,6 +55,34 @@ def test_mirror_maker_and_farshore_take_turns_and_every_record_is_copied_once(
                 wait_until(lambda: mirror.has_copied(topic, load.count), "all records copied")
             assert program.stop() == 0, program.said
     assert mirror.copied(topic) == mirror.written(topic)
+
+
+def test_exactly_once_changes_hands_with_mirror_maker_in_both_directions_even_if_either_is_killed(
+    mirror: Mirror, load: Load, topic: str
+) -> None:
+    mirror.configure({"exactly.once.source.support": "enabled"}, "B.")
+    mirror.configure({"dedicated.mode.enable.internal.rest": "true", "listeners": f"http://{LOOPBACK}:{free_port()}"})
+    for turn, killed in enumerate([True, False, False]):
+        with start_mirror_maker(mirror.properties, mirror.home / f"mm2-{turn}.log") as mm2:
+            wait_for_more_copied(mirror, topic, load)
+            mm2.kill() if killed else mm2.terminate()
+            mm2.wait(STOP_SECONDS)
+        with mirror.running(log=f"farshore-{turn}.log") as program:
+            wait_for_more_copied(mirror, topic, load)
+            if killed:
+                program.kill_all()
+                wait_until(lambda: not members_of(mirror.target, f"{mirror.alias}-mm2"), "Farshore out of the group")
+                continue
+            if turn == 2:
+                load.end()
+                wait_until(lambda: mirror.has_copied(topic, load.count), "all records copied")
+            assert program.stop() == 0, program.said
+    assert mirror.copied(topic) == mirror.written(topic)
+
+
+def members_of(cluster: Cluster, group: str) -> int:
+    admin = AdminClient({"bootstrap.servers": cluster.direct_bootstrap_servers})
+    return len(admin.describe_consumer_groups([group], request_timeout=20)[group].result(20).members)
 
 
 def test_farshore_waits_for_a_live_mirror_maker_and_takes_over_when_it_is_stopped(
