@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import time
 import uuid
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -326,6 +327,12 @@ def only_values(records: Mapping[int, Values]) -> dict[int, list[bytes]]:
 
 def numbered(count: int, name: str = "r") -> list[bytes]:
     return [b"%s%05d" % (name.encode(), number) for number in range(count)]
+
+
+def at_once(do: Callable[[Lane], None], lanes: Collection[Lane]) -> None:
+    """With all lanes side by side: what waits for one broker can wait for another meanwhile."""
+    with ThreadPoolExecutor(len(lanes)) as pool:
+        list(pool.map(do, lanes))
 
 
 def stands_at(topic: str, offset: int) -> dict[TopicPartition, int]:

@@ -29,6 +29,7 @@ from mm2_support import (
     Lane,
     Truth,
     ask_mirror_client,
+    at_once,
     end,
     has_heartbeats,
     numbered,
@@ -47,7 +48,7 @@ from test_run_support import Farshore, wait_until
 from farshore.local import Cluster
 from farshore.model import TopicPartition
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.timeout(900)]
 
 
 @dataclass
@@ -240,7 +241,8 @@ def test_checkpoints_are_right_for_groups_wherever_they_stand(lanes: list[Lane])
     for lane, topic, _ in topics:
         lane.write(topic, numbered(300, "a"))
         lane.write(topic, numbered(100, "b"), partition=1)
-        lane.write_in_transactions(topic, numbered(60, "c"), partition=2)
+    of = {lane.flow: topic for lane, topic, _ in topics}
+    at_once(lambda lane: lane.write_in_transactions(of[lane.flow], numbered(60, "c"), partition=2), lanes)
     parts = [0.0, 0.01, 0.03, 0.1, 0.3, 0.5, 0.77, 0.9, 0.97, 0.99, 1.0]
     stands = {}
     for lane, topic, group in topics:
@@ -283,6 +285,7 @@ def test_a_group_far_behind_the_copying_is_translated_and_followed_when_it_goes_
     assert list(dict.fromkeys(each.upstream_offset for each in lane.all_checkpoints(group))) == [9_000, 1_000, 1_001]
 
 
+@pytest.mark.slow
 def test_when_a_remote_topic_is_deleted_its_records_are_copied_anew_and_checkpoints_speak_of_the_new_one(
     lanes: list[Lane],
 ) -> None:
@@ -398,11 +401,12 @@ def restarted(suite: Suite) -> dict[str, Restarted]:
         create_topic(lane.source.servers, topic, 2)
         lane.write(topic, numbered(500))
         delete_records(lane.source.servers, topic, before=300)
-        lane.write_in_transactions(topic, numbered(100), partition=1)
+    at_once(lambda lane: lane.write_in_transactions(found[lane.flow].meanwhile, numbered(100), partition=1), lanes)
     suite.start()
     return found
 
 
+@pytest.mark.slow
 def test_after_a_restart_groups_are_followed_from_where_they_were(
     lanes: list[Lane], restarted: dict[str, Restarted]
 ) -> None:
@@ -427,6 +431,7 @@ def test_after_a_restart_groups_are_followed_from_where_they_were(
         assert published == sorted(set(published)), f"{lane.flow}: nothing twice, and nothing goes back"
 
 
+@pytest.mark.slow
 def test_groups_are_translated_before_the_beginning_of_a_log_and_amid_transactions_that_were_copied_together(
     lanes: list[Lane], restarted: dict[str, Restarted]
 ) -> None:
@@ -449,8 +454,8 @@ def test_groups_are_translated_before_the_beginning_of_a_log_and_amid_transactio
 def test_kafkas_own_classes_translate_offsets_as_the_records_say(lanes: list[Lane], suite: Suite) -> None:
     topics = {lane.flow: lane.new_topic() for lane in lanes}
     groups = {lane.flow: lane.name("group") for lane in lanes}
+    at_once(lambda lane: lane.write_in_transactions(topics[lane.flow], numbered(50)), lanes)
     for lane in lanes:
-        lane.write_in_transactions(topics[lane.flow], numbered(50))
         lane.commit({groups[lane.flow]: stands_at(topics[lane.flow], 37)})
     for lane in lanes:
         lane.wait_for_copies(topics[lane.flow])
