@@ -87,10 +87,11 @@ def internal_topics(settings: FlowSettings) -> Iterable[dict[str, str]]:
     if checkpoint is not None:
         yield _topic(target_alias, checkpoint.checkpoints_topic, "checkpoints")
     if source is not None:
-        yield _topic(target_alias, settings.positions_topic, "positions")
         if source.emit_offset_syncs_enabled:
             on_source = source.offset_syncs_topic_location == "source"
             yield _topic(source_alias if on_source else target_alias, source.offset_syncs_topic, "offset syncs")
+        yield _topic(target_alias, settings.positions_topic, "positions")
+        if source.emit_offset_syncs_enabled:
             yield _topic(target_alias, ledger_topic(source_alias), "runs, for exact translation")
     yield _topic(target_alias, board_topic(source_alias), "plan, lease and reports")
 
