@@ -134,7 +134,7 @@ def decoded(topic: str, records: Iterable[Record]) -> tuple[list[Heartbeat], lis
         try:
             heartbeats.append(decode_heartbeat(record.key, record.value))
         except MalformedRecord as error:
-            malformed = error
+            malformed = malformed or error  # the first, so that the next do not make it another problem
     if malformed is None:
         return heartbeats, []
     return heartbeats, [Problem(topic, f"holds records that are no heartbeats, which are ignored: {malformed}")]
