@@ -201,7 +201,7 @@ class Farshore:
                 continue
 
 
-def _processes() -> dict[int, tuple[int, str]]:
+def processes() -> dict[int, tuple[int, str]]:
     """Parent and command line of every process."""
     listed = subprocess.run(["ps", "-A", "-o", "pid=,ppid=,args="], capture_output=True, text=True, check=True).stdout
     rows = (line.split(None, 2) for line in listed.splitlines())
@@ -209,11 +209,11 @@ def _processes() -> dict[int, tuple[int, str]]:
 
 
 def children_of(pid: int) -> list[int]:
-    return [child for child, (parent, _) in _processes().items() if parent == pid]
+    return [child for child, (parent, _) in processes().items() if parent == pid]
 
 
 def descendants_of(pid: int) -> list[int]:
-    everyone = _processes()
+    everyone = processes()
     found = [pid]
     for ancestor in found:
         found += [child for child, (parent, _) in everyone.items() if parent == ancestor]
@@ -222,13 +222,13 @@ def descendants_of(pid: int) -> list[int]:
 
 def is_daemon(pid: int) -> bool:
     """Whether it is the first `farshore.dataplane.daemon`, not a worker: workers are forks of it with the same name."""
-    everyone, name = _processes(), "farshore.dataplane.daemon"
+    everyone, name = processes(), "farshore.dataplane.daemon"
     parent, command = everyone.get(pid, (0, ""))
     return name in command and name not in everyone.get(parent, (0, ""))[1]
 
 
 def exists(pid: int) -> bool:
-    return pid in _processes()
+    return pid in processes()
 
 
 class Load:

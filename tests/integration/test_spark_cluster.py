@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -14,11 +15,12 @@ from pathlib import Path
 import pyspark
 import pytest
 from records import create_topic
-from test_run_support import Load, Mirror, _processes, wait_until
+from test_run_support import Farshore, Load, Mirror, processes, recopied, wait_until
 
 from farshore.local import Cluster
 from farshore.local.ports import free_port
 from farshore.local.processes import BoundProcess
+from farshore.model import TopicPartition
 
 JARS = Path(pyspark.__file__).parent / "jars"
 
@@ -57,7 +59,8 @@ class SparkCluster:
 
 
 def executors() -> list[int]:
-    return [pid for pid, (_, command) in _processes().items() if "CoarseGrainedExecutorBackend" in command]
+    """Of any Spark cluster on this machine, which is that of the test."""
+    return [pid for pid, (_, command) in processes().items() if "CoarseGrainedExecutorBackend" in command]
 
 
 @pytest.fixture
@@ -69,7 +72,7 @@ def spark(tmp_path: Path) -> Iterator[SparkCluster]:
 
 
 @contextmanager
-def running(mirror: Mirror, spark: SparkCluster) -> Iterator[object]:
+def running(mirror: Mirror, spark: SparkCluster) -> Iterator[Farshore]:
     # The environment reaches the executors by its path, as docs/deploying-on-spark.md says.
     options = ("--master", spark.url, "--conf", f"spark.pyspark.python={sys.executable}",
                "--conf", "spark.driver.host=127.0.0.1", "--conf", "spark.executor.memory=512m",
@@ -78,23 +81,48 @@ def running(mirror: Mirror, spark: SparkCluster) -> Iterator[object]:
         yield program
 
 
+def shown_slots(mirror: Mirror) -> list[tuple[int, str]]:
+    """Number and state of each, by `farshore status`."""
+    command = [
+        sys.executable,
+        "-c",
+        "from farshore.cli import main; main()",
+        "status",
+        "--json",
+        str(mirror.properties),
+    ]
+    answer = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    (flow,) = json.loads(answer.stdout)["flows"]
+    return [(slot["slot"], slot["state"]) for slot in flow["slots"]]
+
+
 @pytest.mark.slow
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("support", ["disabled", "enabled"], ids=["at least once", "exactly once"])
 def test_slots_move_when_an_executor_is_killed_and_when_a_worker_is_gone_and_nothing_is_lost(
-    source_cluster: Cluster, target_cluster: Cluster, topic: str, tmp_path: Path, spark: SparkCluster
+    source_cluster: Cluster, target_cluster: Cluster, topic: str, tmp_path: Path, spark: SparkCluster, support: str
 ) -> None:
     create_topic(source_cluster.bootstrap_servers, topic, 4)
-    mirror = Mirror(tmp_path, source_cluster, target_cluster, topic)
-    with Load(source_cluster, topic, 4, rate=500) as load, running(mirror, spark) as program:
-        wait_until(lambda: mirror.has_copied(topic, 500), "records copied on the Spark cluster")
-        victim = executors()[0]
-        os.kill(victim, signal.SIGKILL)
+    partitions = {TopicPartition(topic, number) for number in range(4)}
+    mirror = Mirror(tmp_path, source_cluster, target_cluster, topic, **{"B.exactly.once.source.support": support})
+
+    def wait_until_copying(where: str) -> None:
         reached = load.count + 500
-        wait_until(lambda: mirror.has_copied(topic, reached), "copying goes on without the executor")
+        wait_until(lambda: mirror.has_copied(topic, reached), f"records copied {where}")
+        wait_until(lambda: mirror.held() == partitions, f"slots for all partitions {where}")
+        wait_until(lambda: shown_slots(mirror) == [(0, "running"), (1, "running")], f"both slots shown {where}")
+
+    with Load(source_cluster, topic, 4, rate=500) as load, running(mirror, spark) as program:
+        wait_until_copying("on the Spark cluster")
+        os.kill(executors()[0], signal.SIGKILL)
+        wait_until_copying("without the executor")
         spark.workers[0].kill()
         time.sleep(1)
-        reached = load.count + 500
-        wait_until(lambda: mirror.has_copied(topic, reached), "copying goes on without the worker")
+        wait_until_copying("without the worker")
         load.end()
-        wait_until(lambda: len(set(mirror.copied(topic))) >= load.count, "all copied")
-        assert program.stop() == 0  # type: ignore[attr-defined]
-    assert set(mirror.copied(topic)) == set(mirror.written(topic))
+        wait_until(lambda: set(mirror.copied(topic)) == set(mirror.written(topic)), "all copied")
+        assert program.stop() == 0, program.said
+    again = recopied(mirror.written(topic), mirror.copied(topic))
+    if support == "enabled":
+        assert again == {}
+    assert all(len(stretches) <= 2 for stretches in again.values()), again
