@@ -10,11 +10,11 @@ import time
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from confluent_kafka import Consumer, ElectionType, KafkaException, TopicPartition
-from confluent_kafka.admin import AdminClient
+from confluent_kafka import Consumer, KafkaException, TopicPartition
 from test_run_support import Farshore, Load, Mirror, wait_until
 
 from farshore.local import Cluster
+from farshore.local.javatools import run_java
 
 RATE = 5000
 PARTITIONS = 6
@@ -87,10 +87,10 @@ class Chaos:
         self._kill_a_broker(self.mirror.target)
 
     def move_source_leaders(self) -> None:
-        self._elect(self.mirror.source, self.topic)
+        self._elect(self.mirror.source)
 
     def move_target_leaders(self) -> None:
-        self._elect(self.mirror.target, self.mirror.remote(self.topic))
+        self._elect(self.mirror.target)
 
     def run(self, load: Load, steps: Iterable[Callable[[], None]]) -> None:
         """Let all that go wrong, in any order, each time while the copying is steady; for a minute at least.
@@ -127,12 +127,15 @@ class Chaos:
         self._coming_back.append(threading.Thread(target=come_back, daemon=True))
         self._coming_back[-1].start()
 
-    def _elect(self, cluster: Cluster, topic: str) -> None:
-        """Back to those who led at first, of all partitions at once."""
+    def _elect(self, cluster: Cluster) -> None:
+        """Back to those who led at first, of all partitions at once; few are left with them once brokers have been away."""
         self.end()
-        admin = AdminClient({"bootstrap.servers": cluster.direct_bootstrap_servers})
-        partitions = [TopicPartition(topic, number) for number in range(PARTITIONS)]
-        admin.elect_leaders(ElectionType.PREFERRED, partitions, request_timeout=30).result(60)
+        moved = run_java(
+            *("org.apache.kafka.tools.LeaderElectionCommand", "--bootstrap-server", cluster.direct_bootstrap_servers),
+            *("--election-type", "preferred", "--all-topic-partitions"),
+            timeout=PATIENCE_SECONDS,
+        )
+        assert moved.returncode == 0, moved.stderr
 
 
 def wait_until_steady(

@@ -203,7 +203,9 @@ class Farshore:
 
 def processes() -> dict[int, tuple[int, str]]:
     """Parent and command line of every process."""
-    listed = subprocess.run(["ps", "-A", "-o", "pid=,ppid=,args="], capture_output=True, text=True, check=True).stdout
+    listed = subprocess.run(
+        ["ps", "-A", "-ww", "-o", "pid=,ppid=,args="], capture_output=True, text=True, check=True
+    ).stdout
     rows = (line.split(None, 2) for line in listed.splitlines())
     return {int(row[0]): (int(row[1]), row[2] if len(row) > 2 else "") for row in rows}
 
