@@ -6,8 +6,9 @@
     mirrors    the two mirrors as processes, with the same configuration
     trees      processor time and memory of processes with all their descendants
     disk       what lies in the target's log
-    measure    one measurement of throughput, `latency` one of latency
-    report     figures as JSON and Markdown, `plot` as SVG
+    measure    one measurement of throughput, `latency` one of latency; `rounds` repeats them with both mirrors
+    crowd      both mirrors with thousands of partitions, `crowd_load` what is in these
+    results    what came out; `report` gives it as JSON and Markdown, with `scale_report` and `tables`, `plot` as SVG
 
 A mirror is started on a topic to warm up with. The topic that is measured is full by then, but the mirror may not
 describe it; an ACL goes, and it is there, all at once, for a mirror that runs as it always does. Stopping the mirror's

@@ -12,37 +12,49 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from types import FrameType
 
-from bench.cases import CASES, Case, Where
+from bench.cases import CASES, CROWDS, SLOT_CASES, Case, Crowd, Where
+from bench.crowd import CrowdResult, run_crowd
 from bench.plot import as_svg
-from bench.report import Result, as_markdown, environment, write_all
+from bench.report import as_json, as_markdown, environment, write_all
+from bench.results import Result
 from bench.rounds import run_case
 from bench.scene import scene
 from farshore.errors import FarshoreError
 from farshore.local import prepare
 
 _RESULTS = Path(__file__).parent / "results"
+_ALL: tuple[Case | Crowd, ...] = (*CASES, *SLOT_CASES, *CROWDS)
 
 
 def main() -> int:
     options = _options()
     for each in (signal.SIGINT, signal.SIGTERM):
         signal.signal(each, _interrupt)
-    cases = [case.scaled(options.scale) for case in CASES if not options.only or case.name in options.only]
+    wanted = [each.scaled(options.scale) for each in _ALL if not options.only or each.name in options.only]
     home = Path(tempfile.mkdtemp(prefix="farshore-bench-"))
     results: list[Result] = []
+    crowds: list[CrowdResult] = []
     code = 0
     try:
-        for result in _run(cases, options.rounds, home):
+        prepare(_tell)
+        for result in _run([each for each in wanted if isinstance(each, Case)], options.rounds, home):
             results.append(result)
+        for crowd in wanted:
+            if isinstance(crowd, Crowd):
+                crowds.append(run_crowd(crowd, home, _tell))
     except FarshoreError as error:
         _tell(f"given up: {error}")
         code = 1
     except KeyboardInterrupt:
         _tell("interrupted; nothing is left running")
         code = 130
-    if results:
-        _report(sorted(results, key=lambda result: [case.name for case in cases].index(result.case.name)), options)
-    if code == 0 and any(outcome.error for result in results for outcome in result.outcomes):
+    order = [each.name for each in wanted]
+    results.sort(key=lambda result: order.index(result.case.name))
+    if results or crowds:
+        _report(results, crowds, options)
+    errors = [each.error for result in results for each in result.outcomes]
+    errors += [each.error for result in crowds for each in result.outcomes]
+    if code == 0 and any(errors):
         print(f"logs of the mirrors are in {home}", file=sys.stderr)
         return 1
     shutil.rmtree(home, ignore_errors=True)
@@ -51,7 +63,6 @@ def main() -> int:
 
 def _run(cases: Sequence[Case], rounds: int, home: Path) -> Iterator[Result]:
     """Those between the same clusters one after the other."""
-    prepare(_tell)
     for where in Where:
         some = [case for case in cases if case.where is where]
         if some:
@@ -61,19 +72,28 @@ def _run(cases: Sequence[Case], rounds: int, home: Path) -> Iterator[Result]:
                     yield run_case(clusters, case, rounds, home, _tell)
 
 
-def _report(results: Sequence[Result], options: argparse.Namespace) -> None:
+def _report(results: Sequence[Result], crowds: Sequence[CrowdResult], options: argparse.Namespace) -> None:
     about = environment(options.scale, options.rounds)
-    complete = len(results) == len(CASES)
-    written = write_all(options.results, about, results, as_svg(results), complete=complete)
-    print(f"\n{as_markdown(about, results)}\n{', '.join(path.name for path in written)} in {options.results}")
+    names = [*(result.case.name for result in results), *(result.crowd.name for result in crowds)]
+    markdown = as_markdown(about, results, crowds)
+    texts = {".json": as_json(about, results, crowds), ".md": markdown}
+    if any(result.case.compared for result in results):
+        texts[".svg"] = as_svg(results)
+    written = write_all(options.results, about, names, texts, complete=len(names) == len(_ALL))
+    print(f"\n{markdown}\n{', '.join(path.name for path in written)} in {options.results}")
 
 
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="make bench", description=__doc__)
-    names = [case.name for case in CASES]
+    names = [each.name for each in _ALL]
     parser.add_argument("--only", nargs="+", choices=names, metavar="CASE", help=f"some of: {', '.join(names)}")
     parser.add_argument("--scale", type=float, default=1.0, help="how much of each case, for a try: 0.02 takes minutes")
-    parser.add_argument("--rounds", type=int, default=3, help="how often each mirror does each case; 3 if not given")
+    parser.add_argument(
+        "--rounds",
+        type=int,
+        default=3,
+        help="how often each mirror does each case, but for those of many partitions; 3 if not given",
+    )
     parser.add_argument("--results", type=Path, default=_RESULTS, help="where to write them", metavar="DIR")
     return parser.parse_args()
 

@@ -12,6 +12,7 @@ TASKS = 2
 
 _FEWEST_RECORDS = 6_000
 _SHORTEST_SECONDS = 5.0
+_FEWEST_TOPICS = 10
 
 
 class Where(Enum):
@@ -26,7 +27,8 @@ class Where(Enum):
 class Case:
     """`batch_bytes` is the producer's `batch.size`; 0 makes batches of one record. Both mirrors get `settings`.
 
-    With a `rate`, records a second, latency is measured, and the records are written while the mirror runs.
+    With a `rate`, records a second, latency is measured, and the records are written while the mirror runs. What is
+    not `compared` is done by Farshore alone.
     """
 
     name: str
@@ -38,6 +40,9 @@ class Case:
     where: Where = Where.NEAR
     settings: Mapping[str, str] = field(default_factory=dict)
     rate: int | None = None
+    partitions: int = PARTITIONS
+    tasks: int = TASKS
+    compared: bool = True
 
     @property
     def warm_up_records(self) -> int:
@@ -54,6 +59,45 @@ class Case:
         """The same with less, or more, to do."""
         fewest = _FEWEST_RECORDS if self.rate is None else int(self.rate * _SHORTEST_SECONDS)
         return replace(self, records=max(fewest, int(self.records * scale)))
+
+
+@dataclass(frozen=True, slots=True)
+class Crowd:
+    """Many partitions, of which few have anything to copy.
+
+    Every partition of `marked` topics, which are spread evenly over all, holds one record when the mirror is started;
+    when these are copied, it has started. Then nothing happens for a while. Then, with a `rate`, so many records a
+    second are written to all partitions in turn.
+    """
+
+    name: str
+    topics: int
+    partitions_each: int
+    marked: int
+    rate: int | None = None
+    record_bytes: int = 100
+    idle_seconds: float = 30.0
+    steady_seconds: float = 60.0
+
+    @property
+    def partitions(self) -> int:
+        return self.topics * self.partitions_each
+
+    @property
+    def title(self) -> str:
+        then = f", then {self.rate:,} records/s" if self.rate else ""
+        return f"{self.partitions:,} partitions of {self.topics:,} topics{then}"
+
+    def scaled(self, scale: float) -> Crowd:
+        """The same with fewer, or more, topics, and for a shorter, or longer, time."""
+        topics = max(_FEWEST_TOPICS, int(self.topics * scale))
+        return replace(
+            self,
+            topics=topics,
+            marked=min(self.marked, topics),
+            idle_seconds=max(_SHORTEST_SECONDS, self.idle_seconds * scale),
+            steady_seconds=max(_SHORTEST_SECONDS, self.steady_seconds * scale),
+        )
 
 
 _LARGE_BATCH = 64 * 1024
@@ -73,3 +117,17 @@ CASES = (
     Case("far", "1 KB, lz4, 16 KB batches, 50 ms away", 600_000, 1000, "lz4", _DEFAULT_BATCH, where=Where.FAR),
     Case("latency", "latency at 1,000 records/s", 180_000, 100, "none", 0, rate=1000),
 )  # fmt: skip
+
+SLOT_CASES = tuple(
+    Case(
+        f"slots-{tasks}", f"1 KB, lz4, tasks.max={tasks}", 3_000_000, 1000, "lz4", _LARGE_BATCH,
+        partitions=12, tasks=tasks, compared=False,
+    )
+    for tasks in (1, 2, 4)
+)  # fmt: skip
+"""How throughput grows with the slots, as far as the machine has cores for them and the brokers."""
+
+CROWDS = (
+    Crowd("partitions-1000", 200, 5, marked=200, rate=5000),
+    Crowd("partitions-10000-idle", 1000, 10, marked=20),
+)

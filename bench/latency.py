@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, Message, Producer, TopicPartition
 
-from bench.cases import PARTITIONS, Case
+from bench.cases import Case
 from bench.disk import tally
 from bench.load import lines
 from bench.measure import Figures, LogEnds, Meter
@@ -34,23 +34,17 @@ def measure_latency(scene: Scene, mirror: Mirror, topic: str, remote: str, case:
     """
     assert case.rate is not None
     writer = _Writer(scene.source.direct_bootstrap_servers, topic, case)
-    writer.write(PARTITIONS)  # the remote topic's consumer needs one to read from
-    _wait_for_topic(scene, mirror, remote)
-    with _Arrivals(scene.target.direct_bootstrap_servers, remote) as arrivals:
+    writer.write(case.partitions)  # the remote topic's consumer needs one to read from
+    _wait_for_topic(scene, mirror, remote, case.partitions)
+    with _Arrivals(scene.target.direct_bootstrap_servers, remote, case.partitions) as arrivals:
         writer.write(case.records // _WARM_UP_SHARE)
         arrivals.wait_for(writer.written, mirror)
         early, written_early = len(arrivals.delays), len(writer.delays)
         meter = Meter(scene, mirror)
         first = meter.sample(writer.written)
-        ended = threading.Event()
-        watching = threading.Thread(target=_watch, args=(meter, ended), daemon=True)
-        watching.start()
-        try:
+        with meter.watching():
             writer.write(case.records)
             arrivals.wait_for(writer.written, mirror)
-        finally:
-            ended.set()
-            watching.join()
         last = meter.sample(writer.written)
         delays, written = sorted(arrivals.delays[early:]), sorted(writer.delays[written_early:])
     found = tally(scene.target_log(remote))
@@ -79,6 +73,7 @@ class _Writer:
         self._producer = Producer({"bootstrap.servers": servers, "acks": "all", "linger.ms": 0, "log_level": 0})
         self._topic = topic
         self._rate = case.rate
+        self._partitions = case.partitions
         self._lines = lines(case.record_bytes - _STAMP_DIGITS)
         self.written = 0
         self.delays: list[float] = []
@@ -93,7 +88,7 @@ class _Writer:
             line = next(self._lines)
             stamp = str(time.time_ns()).zfill(_STAMP_DIGITS).encode()
             self._producer.produce(
-                self._topic, stamp + line, partition=self.written % PARTITIONS, on_delivery=self._on_delivery
+                self._topic, stamp + line, partition=self.written % self._partitions, on_delivery=self._on_delivery
             )
             self._producer.poll(0)
             self.written += 1
@@ -108,11 +103,11 @@ class _Writer:
 class _Arrivals:
     """Reads the remote topic in a thread of its own; `delays` are in seconds, in the order of arrival."""
 
-    def __init__(self, servers: str, remote: str) -> None:
+    def __init__(self, servers: str, remote: str, partitions: int) -> None:
         self._consumer = Consumer(
             {"bootstrap.servers": servers, "group.id": "bench", "enable.auto.commit": False, "log_level": 0}
         )
-        self._consumer.assign([TopicPartition(remote, number, OFFSET_BEGINNING) for number in range(PARTITIONS)])
+        self._consumer.assign([TopicPartition(remote, number, OFFSET_BEGINNING) for number in range(partitions)])
         self._ending = threading.Event()
         self._thread = threading.Thread(target=self._read, daemon=True)
         self.delays: list[float] = []
@@ -146,19 +141,14 @@ class _Arrivals:
             self.delays.append((time.time_ns() - int(value[:_STAMP_DIGITS])) / 1e9)
 
 
-def _wait_for_topic(scene: Scene, mirror: Mirror, remote: str) -> None:
-    ends = LogEnds(scene.target.direct_bootstrap_servers, remote)
+def _wait_for_topic(scene: Scene, mirror: Mirror, remote: str, partitions: int) -> None:
+    ends = LogEnds.of_topic(scene.target.direct_bootstrap_servers, remote, partitions)
     give_up_at = time.monotonic() + _SEEN_WITHIN_SECONDS
-    while (ends.total() or 0) < PARTITIONS:
+    while (ends.total() or 0) < partitions:
         mirror.check()
         if time.monotonic() > give_up_at:
             raise LocalClusterError(f"{remote} has not appeared on the target{mirror.last_words()}")
         time.sleep(_LOOK_EVERY_SECONDS)
-
-
-def _watch(meter: Meter, ended: threading.Event) -> None:
-    while not ended.wait(_LOOK_EVERY_SECONDS):
-        meter.sample(0)
 
 
 def _percentile(ordered: Sequence[float], share: float) -> float:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from pathlib import Path
 from typing import Any
@@ -14,7 +14,7 @@ from confluent_kafka.admin._acl import AclBinding, AclBindingFilter, AclOperatio
 from confluent_kafka.admin._resource import ResourcePatternType, ResourceType
 from confluent_kafka.cimpl import NewTopic
 
-from bench.cases import PARTITIONS, Case
+from bench.cases import Case
 from bench.scene import USER
 from farshore.errors import LocalClusterError
 from farshore.local.javatools import run_java
@@ -23,6 +23,7 @@ from farshore.local.traffic import log_records
 _ANSWER_SECONDS = 60
 _WRITTEN_WITHIN_SECONDS = 3600.0
 _DIFFERENT_BYTES = 20_000_000
+_TOPICS_A_REQUEST = 100
 _FIRST_SECOND = 1_800_000_000
 
 
@@ -45,7 +46,7 @@ def write_payloads(path: Path, record_bytes: int) -> None:
 
 def write_topic(servers: str, topic: str, case: Case, records: int, payloads: Path) -> None:
     """A new topic with so many records of the case's kind. Raises LocalClusterError with what the producer said."""
-    create_topic(servers, topic)
+    create_topic(servers, topic, case.partitions)
     properties = {
         "acks": "all",
         "compression.type": case.compression,
@@ -63,9 +64,16 @@ def write_topic(servers: str, topic: str, case: Case, records: int, payloads: Pa
         raise LocalClusterError(f"cannot write {topic}: {(done.stderr or done.stdout).strip()[-500:]}")
 
 
-def create_topic(servers: str, topic: str) -> None:
+def create_topic(servers: str, topic: str, partitions: int) -> None:
+    create_topics(servers, [topic], partitions)
+
+
+def create_topics(servers: str, topics: Sequence[str], partitions: int) -> None:
+    """Each with so many partitions. A few at a time: the controller refuses to make too much at once."""
     admin = _admin(servers)
-    _settle(admin, admin.create_topics([NewTopic(topic, PARTITIONS, 1)]))
+    for begin in range(0, len(topics), _TOPICS_A_REQUEST):
+        some = topics[begin : begin + _TOPICS_A_REQUEST]
+        _settle(admin, admin.create_topics([NewTopic(topic, partitions, 1) for topic in some]))
 
 
 def delete_topics(servers: str, *topics: str) -> None:

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import os
+import threading
 import time
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,7 +14,7 @@ from confluent_kafka import KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.admin._listoffsets import OffsetSpec
 
-from bench.cases import PARTITIONS
+from bench.cases import Case
 from bench.disk import Tally, tally
 from bench.load import show
 from bench.mirrors import Mirror
@@ -21,6 +24,7 @@ from farshore.errors import LocalClusterError
 
 _POLL_SECONDS = 0.05
 _MEMORY_EVERY_SECONDS = 1.0
+_WATCH_EVERY_SECONDS = 0.5
 _QUIET_SECONDS = 2.0
 _PATIENCE_SECONDS = 300.0
 _ANSWER_SECONDS = 10
@@ -41,15 +45,19 @@ class Figures:
 
 
 class LogEnds:
-    """How far a topic's log has got: the sum over its partitions, which counts markers of transactions too."""
+    """How far the logs have got: the sum over these partitions, which counts markers of transactions too."""
 
-    def __init__(self, servers: str, topic: str) -> None:
+    def __init__(self, servers: str, partitions: Iterable[tuple[str, int]]) -> None:
         self._admin = AdminClient({"bootstrap.servers": servers, "log_level": 0})
         latest: Any = OffsetSpec.latest()  # type: ignore[no-untyped-call]
-        self._wanted = {TopicPartition(topic, number): latest for number in range(PARTITIONS)}
+        self._wanted = {TopicPartition(topic, number): latest for topic, number in partitions}
+
+    @classmethod
+    def of_topic(cls, servers: str, topic: str, partitions: int) -> LogEnds:
+        return cls(servers, [(topic, number) for number in range(partitions)])
 
     def total(self) -> int | None:
-        """None while there is no such topic, or not every partition of it has a leader."""
+        """None while one of the partitions is not there, or has no leader."""
         try:
             answers = self._admin.list_offsets(self._wanted, request_timeout=_ANSWER_SECONDS)
             total: int = sum(future.result(_ANSWER_SECONDS).offset for future in answers.values())
@@ -59,7 +67,9 @@ class LogEnds:
 
 
 @dataclass(frozen=True, slots=True)
-class _Sample:
+class Sample:
+    """At an instant of the monotonic clock: what was on the target, and processor time spent until then."""
+
     at: float
     total: int
     mirror_cpu: float
@@ -75,31 +85,48 @@ class Meter:
         self._memory_due = 0.0
         self.peak_memory_bytes = 0
 
-    def sample(self, total: int) -> _Sample:
+    def sample(self, total: int) -> Sample:
         now = time.monotonic()
         if now >= self._memory_due:
             self._memory_due = now + _MEMORY_EVERY_SECONDS
             self.peak_memory_bytes = max(self.peak_memory_bytes, self._mirror.tree.memory_bytes())
             self._mirror.check()
-        return _Sample(
+        return Sample(
             now, total, self._mirror.tree.cpu_seconds(), sum(broker.cpu_seconds() for broker in self._brokers)
         )
 
+    @contextmanager
+    def watching(self) -> Iterator[None]:
+        """Looks again and again, in a thread, while the block lasts, so that no peak of memory is missed."""
+        ended = threading.Event()
+        thread = threading.Thread(target=self._watch, args=(ended,), daemon=True)
+        thread.start()
+        try:
+            yield
+        finally:
+            ended.set()
+            thread.join()
 
-def wait_until_copied(scene: Scene, mirror: Mirror, remote: str, records: int) -> None:
+    def _watch(self, ended: threading.Event) -> None:
+        while not ended.wait(_WATCH_EVERY_SECONDS):
+            self.sample(0)
+
+
+def wait_until_copied(scene: Scene, mirror: Mirror, remote: str, partitions: int, records: int) -> None:
     """So many records are in the log of `remote`, and nothing has come for a while. Raises LocalClusterError."""
-    _follow(scene, Meter(scene, mirror), mirror, remote, records)
+    _follow(scene, Meter(scene, mirror), mirror, remote, partitions, records)
 
 
-def measure_throughput(scene: Scene, mirror: Mirror, topic: str, remote: str, records: int) -> Figures:
-    """Let the mirror, which is warm, see `topic`, and wait until `records` are copied: all of them, and none twice.
+def measure_throughput(scene: Scene, mirror: Mirror, topic: str, remote: str, case: Case) -> Figures:
+    """Let the mirror, which is warm, see `topic`, and wait until its records are copied: all of them, and none twice.
 
     Raises LocalClusterError if that does not come about.
     """
+    records = case.records
     os.sync()  # what was written before is not to be in the way now
     meter = Meter(scene, mirror)
     show(scene.source.direct_bootstrap_servers, topic)
-    first, last, found = _follow(scene, meter, mirror, remote, records)
+    first, last, found = _follow(scene, meter, mirror, remote, case.partitions, records)
     if found.records != records:
         raise LocalClusterError(f"{found.records:,} records are on the target, of {records:,} on the source")
     # What was there at the first look had been copied before it; of markers both have their share.
@@ -113,10 +140,12 @@ def measure_throughput(scene: Scene, mirror: Mirror, topic: str, remote: str, re
     )
 
 
-def _follow(scene: Scene, meter: Meter, mirror: Mirror, remote: str, records: int) -> tuple[_Sample, _Sample, Tally]:
+def _follow(
+    scene: Scene, meter: Meter, mirror: Mirror, remote: str, partitions: int, records: int
+) -> tuple[Sample, Sample, Tally]:
     """The first and the last look that saw the log grow, and what was in it then."""
-    ends = LogEnds(scene.target.direct_bootstrap_servers, remote)
-    first: _Sample | None = None
+    ends = LogEnds.of_topic(scene.target.direct_bootstrap_servers, remote, partitions)
+    first: Sample | None = None
     last = counted = meter.sample(0)
     while True:
         now = meter.sample(ends.total() or 0)

@@ -10,7 +10,6 @@ from contextlib import contextmanager
 from enum import StrEnum
 from pathlib import Path
 
-from bench.cases import TASKS, Case
 from bench.scene import MIRROR_MAKER_OPTIONS, USER, Scene
 from bench.trees import Tree
 from farshore.errors import LocalClusterError
@@ -50,19 +49,19 @@ class Mirror:
         return f"; its log {self._log.name} says:{shown}"
 
 
-def mirror_settings(scene: Scene, case: Case, alias: str, topics: str) -> dict[str, str]:
-    """What Kafka leaves at its defaults stays there, but for a look at the topics every few seconds."""
+def mirror_settings(scene: Scene, alias: str, topics: str, tasks: int, settings: Mapping[str, str]) -> dict[str, str]:
+    """What Kafka leaves at its defaults stays there, but for `settings`, and a look at the topics every few seconds."""
     sides = {alias: scene.source.client_properties(USER), "B": scene.target.client_properties()}
-    exactly_once = "B.exactly.once.source.support" in case.settings
+    exactly_once = "B.exactly.once.source.support" in settings
     return {
         "clusters": f"{alias}, B",
-        **{f"{side}.{key}": value for side, settings in sides.items() for key, value in settings.items()},
+        **{f"{side}.{key}": value for side, client in sides.items() for key, value in client.items()},
         f"{alias}->B.enabled": "true",
         f"{alias}->B.topics": topics,
         f"B->{alias}.enabled": "false",
         # Else MirrorMaker 2 runs a second worker, for the heartbeats of the other direction alone.
         f"B->{alias}.emit.heartbeats.enabled": "false",
-        "tasks.max": str(TASKS),
+        "tasks.max": str(tasks),
         "refresh.topics.interval.seconds": str(REFRESH_SECONDS),
         "sync.topic.acls.enabled": "false",
         **{f"{name}.replication.factor": "1" for name in _INTERNAL_TOPICS},
@@ -70,7 +69,7 @@ def mirror_settings(scene: Scene, case: Case, alias: str, topics: str) -> dict[s
         # Without its REST server MirrorMaker 2 cannot copy exactly once.
         **({"dedicated.mode.enable.internal.rest": "true"} if exactly_once else {}),
         **({"listeners": f"http://{LOOPBACK}:{free_port()}"} if exactly_once else {}),
-        **case.settings,
+        **settings,
     }
 
 

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from html import escape
 
 from bench.mirrors import Kind
-from bench.report import Result, latency, records_a_second, times
+from bench.results import Result, latency, records_a_second
+from bench.tables import times
 
 _WIDTH = 860
 _LABELS = 280
@@ -20,7 +21,8 @@ _PERCENTILES = ("p50", "p99", "p99.9")
 
 
 def as_svg(results: Sequence[Result]) -> str:
-    """Stands on a ground of its own, so that it can be read on a dark page too."""
+    """Of what is compared. Stands on a ground of its own, so that it can be read on a dark page too."""
+    results = [result for result in results if result.case.compared]
     rates = [
         (result.case.title, _pair(*(result.of(kind, records_a_second) for kind in Kind)))
         for result in results

@@ -7,79 +7,20 @@ import os
 import platform
 import re
 import subprocess
-from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
-from statistics import median
 
-from bench.cases import PARTITIONS, TASKS, Case
-from bench.measure import Figures
+from bench.cases import PARTITIONS, TASKS
+from bench.crowd import CrowdOutcome, CrowdResult
 from bench.mirrors import Kind
+from bench.results import LATENCY_COLUMNS, Column, Outcome, Result, throughput_columns
+from bench.scale_report import scale_section
+from bench.tables import cell, table
 from farshore import __version__
 from farshore.local.jars import KAFKA_VERSION
 from farshore.local.java import find_java
-
-
-@dataclass(frozen=True, slots=True)
-class Outcome:
-    """Of one mirror in one round of a case: its figures, or why there are none."""
-
-    kind: Kind
-    figures: Figures | None
-    error: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Result:
-    """A case with all its outcomes, and what was on the source."""
-
-    case: Case
-    source_bytes: int
-    source_batches: int
-    outcomes: tuple[Outcome, ...]
-
-    def of(self, kind: Kind, figure: Callable[[Figures], float]) -> float | None:
-        """The median over the rounds."""
-        values = [figure(each.figures) for each in self.outcomes if each.kind is kind and each.figures]
-        return median(values) if values else None
-
-
-@dataclass(frozen=True, slots=True)
-class Column:
-    """One figure of the table."""
-
-    title: str
-    figure: Callable[[Figures], float]
-    digits: int = 0
-
-
-def latency(percentile: str) -> Callable[[Figures], float]:
-    return lambda figures: (figures.latency_ms or {})[percentile]
-
-
-def records_a_second(figures: Figures) -> float:
-    return figures.records / figures.seconds
-
-
-def throughput_columns(case: Case) -> tuple[Column, ...]:
-    return (
-        Column("records/s", records_a_second),
-        Column("MB/s", lambda f: records_a_second(f) * case.record_bytes / 1e6, 1),
-        *COST_COLUMNS,
-    )
-
-
-COST_COLUMNS = (
-    Column("CPU s per million records", lambda f: 1e6 * f.mirror_cpu / f.records, 2),
-    Column("brokers' CPU s per million", lambda f: 1e6 * f.brokers_cpu / f.records, 2),
-    Column("peak memory, MB", lambda f: f.peak_memory_bytes / 1e6),
-    Column("MB on the target's disk", lambda f: f.target.bytes / 1e6),
-)
-LATENCY_COLUMNS = (
-    *(Column(f"{name}, ms", latency(name), 1) for name in ("p50", "p99", "p99.9")),
-    *COST_COLUMNS,
-)
 
 
 def environment(scale: float, rounds: int) -> dict[str, object]:
@@ -120,8 +61,9 @@ def _revision() -> str:
     return described.stdout.strip() or "unknown"
 
 
-def as_json(about: dict[str, object], results: Sequence[Result]) -> str:
-    return json.dumps({**about, "cases": [_plain(result) for result in results]}, indent=1) + "\n"
+def as_json(about: dict[str, object], results: Sequence[Result], crowds: Sequence[CrowdResult]) -> str:
+    everything = {**about, "cases": [_plain(each) for each in results], "crowds": [asdict(each) for each in crowds]}
+    return json.dumps(everything, indent=1) + "\n"
 
 
 def _plain(result: Result) -> dict[str, object]:
@@ -138,10 +80,12 @@ def _plain(result: Result) -> dict[str, object]:
     }
 
 
-def as_markdown(about: dict[str, object], results: Sequence[Result]) -> str:
+def as_markdown(about: dict[str, object], results: Sequence[Result], crowds: Sequence[CrowdResult]) -> str:
     """Medians. Behind each figure of Farshore: how many times MirrorMaker 2's it is."""
-    throughput = [result for result in results if result.case.rate is None]
-    delays = [result for result in results if result.case.rate is not None]
+    compared = [result for result in results if result.case.compared]
+    throughput = [result for result in compared if result.case.rate is None]
+    delays = [result for result in compared if result.case.rate is not None]
+    slots = [result for result in results if not result.case.compared]
     parts = [
         "{cores} cores, {memory_gb} GB, everything on them; Kafka {kafka}, Java {java}, Python {python}; "
         "{partitions} partitions, tasks.max={tasks}, medians of {rounds}.".format(**about)
@@ -152,54 +96,46 @@ def as_markdown(about: dict[str, object], results: Sequence[Result]) -> str:
         parts.append(_table([(result, throughput_columns(result.case)) for result in throughput]))
     if delays:
         parts.append(_table([(result, LATENCY_COLUMNS) for result in delays]))
-    failed = [
-        f"- {result.case.title}, {each.kind}: {each.error.splitlines()[0]}"
-        for result in results
-        for each in result.outcomes
-        if each.error
-    ]
+    if slots or crowds:
+        parts.append(scale_section(slots, crowds))
+    failed = [_failure(each.case.title, outcome) for each in results for outcome in each.outcomes if outcome.error]
+    failed += [_failure(each.crowd.title, outcome) for each in crowds for outcome in each.outcomes if outcome.error]
     if failed:
-        parts.append("Without figures:\n\n" + "\n".join(failed))
+        parts.append("Failed:\n\n" + "\n".join(failed))
     return "\n\n".join(parts) + "\n"
 
 
+def _failure(title: str, outcome: Outcome | CrowdOutcome) -> str:
+    assert outcome.error is not None
+    return f"- {title}, {outcome.kind}: {outcome.error.splitlines()[0]}"
+
+
 def _table(rows: Sequence[tuple[Result, Sequence[Column]]]) -> str:
-    titles = ["", "", *(column.title for column in rows[0][1])]
-    lines = [_line(titles), "|---|---|" + "---:|" * (len(titles) - 2)]
+    lines = []
     for result, columns in rows:
         for kind in Kind:
-            cells = [_cell(result, kind, column) for column in columns]
-            lines.append(_line([result.case.title if kind is Kind.MIRROR_MAKER else "", kind.value, *cells]))
-    return "\n".join(lines)
-
-
-def _cell(result: Result, kind: Kind, column: Column) -> str:
-    value = result.of(kind, column.figure)
-    if value is None:
-        return "–"
-    text = f"{value:,.{column.digits}f}"
-    base = result.of(Kind.MIRROR_MAKER, column.figure)
-    return text if kind is Kind.MIRROR_MAKER or not base else f"**{text}** ({times(value / base)})"
-
-
-def times(ratio: float) -> str:
-    return f"{ratio:.1f}×" if ratio >= 0.995 else f"{ratio:.2f}×"
-
-
-def _line(cells: Sequence[str]) -> str:
-    return f"| {' | '.join(cells)} |"
+            first = kind is Kind.MIRROR_MAKER
+            cells = [
+                cell(
+                    result.of(kind, column.figure),
+                    column.digits,
+                    None if first else result.of(Kind.MIRROR_MAKER, column.figure),
+                )
+                for column in columns
+            ]
+            lines.append([result.case.title if first else "", kind.value, *cells])
+    return table([column.title for column in rows[0][1]], lines, texts=2)
 
 
 def write_all(
-    directory: Path, about: dict[str, object], results: Sequence[Result], plot: str, *, complete: bool
+    directory: Path, about: dict[str, object], cases: Sequence[str], texts: Mapping[str, str], *, complete: bool
 ) -> list[Path]:
-    """Under the date and the size of the machine; named after its cases if not all are there, and marked as a try if
-    the scale is not 1."""
+    """Each text under its suffix, the date and the size of the machine; named after its cases if not all are there,
+    and marked as a try if the scale is not 1."""
     directory.mkdir(parents=True, exist_ok=True)
-    some = "" if complete else "-" + "+".join(result.case.name for result in results)
+    some = "" if complete else "-" + "+".join(cases)
     mark = "" if about["scale"] == 1.0 else "-try"
     stem = f"{about['date']}-{about['cores']}-cores{some}{mark}"
-    texts = {".json": as_json(about, results), ".md": as_markdown(about, results), ".svg": plot}
     for suffix, text in texts.items():
         (directory / f"{stem}{suffix}").write_text(text)
     return [directory / f"{stem}{suffix}" for suffix in texts]

@@ -1,4 +1,4 @@
-"""A case with both mirrors in turn, several times over."""
+"""A case with both mirrors in turn, or with Farshore alone, several times over."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from bench.latency import measure_latency
 from bench.load import create_topic, delete_topics, hide, write_payloads, write_topic
 from bench.measure import Figures, measure_throughput, wait_until_copied
 from bench.mirrors import Kind, Mirror, mirror_settings, running
-from bench.report import Outcome, Result, records_a_second
+from bench.results import Outcome, Result, records_a_second
 from bench.scene import Scene
 from farshore.errors import FarshoreError, LocalClusterError
 
@@ -28,7 +28,8 @@ def run_case(scene: Scene, case: Case, rounds: int, home: Path, tell: Callable[[
     outcomes = []
     for number in range(rounds):
         # Who is first changes, so that neither always finds the brokers as the other left them.
-        for kind in sorted(Kind, reverse=number % 2 == 0):
+        kinds = sorted(Kind, reverse=number % 2 == 0) if case.compared else [Kind.FARSHORE]
+        for kind in kinds:
             name = f"{case.name}-{kind.name.lower()}-{number}"
             outcome = _attempt(scene, case, topics, kind, home, name)
             tell(f"{case.title}, {kind.value}: {_in_short(outcome)}")
@@ -67,7 +68,7 @@ class _Topics:
             hide(self._servers, self._counting)
             return self._counting
         self._all.append(f"{self._counting}-{alias}")
-        create_topic(self._servers, self._all[-1])
+        create_topic(self._servers, self._all[-1], self._case.partitions)
         return self._all[-1]
 
     def delete(self) -> None:
@@ -79,10 +80,10 @@ def _attempt(scene: Scene, case: Case, topics: _Topics, kind: Kind, home: Path, 
     alias = f"a{uuid.uuid4().hex[:8]}"
     topic = topics.next(alias)
     remotes = [f"{alias}.{each}" for each in (topics.warm_up, topic)]
-    settings = mirror_settings(scene, case, alias, f"{topics.warm_up},{topic}")
+    settings = mirror_settings(scene, alias, f"{topics.warm_up},{topic}", case.tasks, case.settings)
     try:
         with running(kind, settings, home, name) as mirror:
-            wait_until_copied(scene, mirror, remotes[0], case.warm_up_records)
+            wait_until_copied(scene, mirror, remotes[0], case.partitions, case.warm_up_records)
             return Outcome(kind, _measure(scene, mirror, case, topic, remotes[1]))
     except FarshoreError as error:
         return Outcome(kind, None, str(error))
@@ -93,7 +94,7 @@ def _attempt(scene: Scene, case: Case, topics: _Topics, kind: Kind, home: Path, 
 
 def _measure(scene: Scene, mirror: Mirror, case: Case, topic: str, remote: str) -> Figures:
     if case.rate is None:
-        return measure_throughput(scene, mirror, topic, remote, case.records)
+        return measure_throughput(scene, mirror, topic, remote, case)
     return measure_latency(scene, mirror, topic, remote, case)
 
 

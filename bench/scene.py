@@ -41,6 +41,11 @@ class Scene:
     def target_log(self, topic: str) -> list[Path]:
         return _log_files(self.target, topic)
 
+    def target_first_segment(self, topic: str, partition: int) -> Path:
+        """Where a partition's records are as long as they are few; there is no such file before it has been made."""
+        (broker,) = self.target.brokers
+        return broker.data / f"{topic}-{partition}" / f"{0:020}.log"
+
 
 @contextmanager
 def scene(where: Where) -> Iterator[Scene]:

@@ -20,7 +20,7 @@ from collections.abc import Sequence
 from contextlib import nullcontext
 from pathlib import Path
 
-from bench.cases import CASES, PARTITIONS, Case
+from bench.cases import CASES, Case
 from bench.disk import tally
 from bench.load import create_topic, delete_topics, write_payloads, write_topic
 from bench.measure import LogEnds
@@ -40,16 +40,16 @@ _LINES_SHOWN = 40
 _PAUSE_SECONDS = 0.1
 
 
-async def copy(scene: Scene, remote: str) -> Slot:
+async def copy(scene: Scene, remote: str, partitions: int) -> Slot:
     """All that is there now; returns when the last of it is acknowledged."""
-    partitions = [TopicPartition(_TOPIC, number) for number in range(PARTITIONS)]
+    topic_partitions = [TopicPartition(_TOPIC, number) for number in range(partitions)]
     async with (
         RawCluster(_connection(scene.source), alias="A", client_id="profile") as source,
         RawCluster(_connection(scene.target), alias="B", client_id="profile") as target,
     ):
         slot = Slot(source, target, Limits(), Progress())
-        ends = await log_ends(source, partitions, At.LATEST)
-        await slot.take([Copied(each, TopicPartition(remote, each.partition)) for each in partitions], {})
+        ends = await log_ends(source, topic_partitions, At.LATEST)
+        await slot.take([Copied(each, TopicPartition(remote, each.partition)) for each in topic_partitions], {})
         await slot.run(asyncio.Event(), ends)
         return slot
 
@@ -61,13 +61,13 @@ def _connection(cluster: Cluster) -> Connection:
 def _copy_once(scene: Scene, case: Case, number: int, profile: cProfile.Profile | None) -> str:
     remote = f"A.{_TOPIC}-{number}"
     servers = scene.target.direct_bootstrap_servers
-    create_topic(servers, remote)
-    ends = LogEnds(servers, remote)
+    create_topic(servers, remote, case.partitions)
+    ends = LogEnds.of_topic(servers, remote, case.partitions)
     while ends.total() is None:
         time.sleep(_PAUSE_SECONDS)
     began, cpu_before = time.monotonic(), time.process_time()
     with profile or nullcontext():
-        slot = asyncio.run(copy(scene, remote))
+        slot = asyncio.run(copy(scene, remote, case.partitions))
     seconds, cpu = time.monotonic() - began, time.process_time() - cpu_before
     found = tally(scene.target_log(remote))
     delete_topics(servers, remote)
