@@ -76,7 +76,7 @@ def write_steadily(servers: str, crowd: Crowd) -> int:
 def _wait_until_led(servers: str, partitions: Sequence[Partition]) -> None:
     """A broker that was told to make thousands is long in doing it."""
     give_up_at = time.monotonic() + _LED_WITHIN_SECONDS
-    # A client that has once heard that a topic is not there believes it for a quarter of an hour: a new one each time.
+    # A client that has once heard that a topic is not there believes it for long: a new one each time.
     while LogEnds(servers, partitions).total() is None:
         if time.monotonic() > give_up_at:
             raise LocalClusterError(f"the source has not made all topics after {_LED_WITHIN_SECONDS:.0f} s")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import sys
 import threading
 from pathlib import Path
 from types import FrameType
@@ -58,9 +57,7 @@ def run(
     service.stop()
     for status in service.status:
         print(f"{status.flow}: {status.records} records, {status.lag} left")
-    for failure in service.failures:
-        print(failure, file=sys.stderr)
-    if service.failures:
+    if service.failed:
         raise typer.Exit(1)
 
 

@@ -34,6 +34,8 @@ from farshore.model import TopicPartition
 _PAUSE_SECONDS = 0.02
 _SETTLE_PAUSE_SECONDS = 0.002
 _HOPELESS_SECONDS = 10.0
+# While a topic is being made, or a broker gives up its leadership, each of its partitions is in trouble for a moment.
+_QUIET_SECONDS = 2.0
 _HOPELESS = (Kind.REFUSED, Kind.STOPPED, Kind.SOURCE_GONE)
 
 
@@ -65,7 +67,7 @@ class Slot:
                     0, identity.producer_id, each.takes, committed, identity.producer_epoch, transaction is not None
                 ),
                 resumes.get(each.partition),
-                Trouble(f"{each.partition} to {each.remote}"),
+                Trouble(f"{each.partition} to {each.remote}", quiet=_QUIET_SECONDS),
                 limits.partition_fetch_bytes,
             )
         self._hand.unplaced.set()

@@ -32,12 +32,13 @@ class Kind(StrEnum):
 class Trouble:
     """Begins with a reason, ends with a success. Between tries it waits, twice as long each time, five seconds at most.
 
-    Each reason is logged once until it ends, and then that it ends. What goes wrong during the wait, as all requests do
-    that were in flight together, makes it no longer.
+    Each reason is logged once until it ends, and then that it ends; what is only passing not before `quiet` seconds.
+    What goes wrong during the wait, as all requests do that were in flight together, makes it no longer.
     """
 
-    def __init__(self, subject: str) -> None:
+    def __init__(self, subject: str, quiet: float = 0.0) -> None:
         self._subject = subject
+        self._quiet = quiet
         self._pause = _SHORTEST_SECONDS
         self._again_at = 0.0
         self._told: set[str] = set()
@@ -52,18 +53,19 @@ class Trouble:
 
     def begin(self, reason: str, kind: Kind = Kind.PASSING, *, name: str | None = None) -> None:
         """`name` is what reasons have in common that differ only by figures."""
-        if (name or reason) not in self._told:
-            self._told.add(name or reason)
-            _log.warning("%s: %s", self._subject, reason)
         if self.reason is None:
             self.since = time.time()
         self.reason, self.kind = reason, kind
+        lasts = kind is not Kind.PASSING or time.time() - self.since >= self._quiet
+        if lasts and (name or reason) not in self._told:
+            self._told.add(name or reason)
+            _log.warning("%s: %s", self._subject, reason)
         if self.over:
             self._again_at = time.monotonic() + self._pause
             self._pause = min(self._pause * 2, _LONGEST_SECONDS)
 
     def end(self) -> None:
-        if self.reason is not None:
+        if self._told:
             _log.info("%s: goes on", self._subject)
         self.reason, self.kind = None, Kind.PASSING
         self._pause, self._again_at = _SHORTEST_SECONDS, 0.0

@@ -10,6 +10,7 @@ One flow's failure is that flow's.
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Mapping
 from types import MappingProxyType
@@ -24,6 +25,7 @@ from farshore.service.flow import FlowRunner, FlowStatus
 
 __all__ = ["FlowStatus", "Service"]
 
+_log = logging.getLogger(__name__)
 
 _STOP_WITHIN_SECONDS = 90.0
 
@@ -70,11 +72,9 @@ class Service:
         return all(not runner.thread.is_alive() for runner in self._runners) or self._spark_has_ended
 
     @property
-    def failures(self) -> list[str]:
-        """Why flows have ended by themselves without having done what they should."""
-        if self._spark_ended:
-            return ["Spark has ended the application, see its own log for the reason; start Farshore again"]
-        return [runner.failure for runner in self._runners if runner.failure is not None]
+    def failed(self) -> bool:
+        """Whether flows have ended by themselves without having done what they should; the log says why."""
+        return self._spark_ended or any(runner.failure is not None for runner in self._runners)
 
     @property
     def status(self) -> list[FlowStatus]:
@@ -91,7 +91,9 @@ class Service:
 
     @property
     def _spark_has_ended(self) -> bool:
-        self._spark_ended = self._spark_ended or (self._session is not None and has_ended(self._session))
+        if not self._spark_ended and self._session is not None and has_ended(self._session):
+            self._spark_ended = True
+            _log.error("Spark has ended the application, see its own log for the reason; start Farshore again")
         return self._spark_ended
 
     def _refuse_cycles(self) -> None:

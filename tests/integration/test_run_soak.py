@@ -15,10 +15,11 @@ from pathlib import Path
 from statistics import median
 
 import pytest
+from chaos import newest_values
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 from records import read_all
-from test_run_chaos import THREE, newest_values
+from test_run_chaos import THREE
 from test_run_long import is_in_sync
 from test_run_memory import MEGABYTE, memory
 from test_run_support import Farshore, Load, Mirror, descendants_of, recopied, wait_until
