@@ -224,7 +224,7 @@ def descendants_of(pid: int) -> list[int]:
 
 def is_daemon(pid: int) -> bool:
     """Whether it is the first `farshore.dataplane.daemon`, not a worker: workers are forks of it with the same name."""
-    everyone, name = processes(), "farshore.dataplane.daemon"
+    everyone, name = processes(), "-m farshore.dataplane.daemon"
     parent, command = everyone.get(pid, (0, ""))
     return name in command and name not in everyone.get(parent, (0, ""))[1]
 
