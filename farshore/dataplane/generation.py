@@ -26,7 +26,10 @@ _log = logging.getLogger(__name__)
 
 _STOP_WITHIN_SECONDS = 45.0
 _CANCEL_WITHIN_SECONDS = 10.0
+# A flow writes no more positions a second, unless its partitions are so many that one would wait longer than this: what
+# is not noted is copied again after a crash, and a transaction must not outlive its timeout.
 _POSITIONS_A_SECOND = 200
+_NOTED_WITHIN_SECONDS = 10
 _WRITE_WITHIN_SECONDS = 10.0
 
 Shares = Sequence[tuple[Copied, ...]]
@@ -173,7 +176,7 @@ class Generation:
             slot.plan.version if slot else 0,
             share,
             self._bytes_per_second and max(1, self._bytes_per_second // active),
-            max(10, _POSITIONS_A_SECOND // active),
+            max(10, _POSITIONS_A_SECOND // active, len(share) // _NOTED_WITHIN_SECONDS),
             end=number not in wanted,
         )
         if slot is not None and plan == slot.plan:
