@@ -53,7 +53,7 @@ def test_whatever_is_killed_nothing_is_lost_and_little_is_copied_twice(
     source, target = threes
     admin = AdminClient({"bootstrap.servers": source.bootstrap_servers})
     admin.create_topics([NewTopic(topic, PARTITIONS, 3)])[topic].result(30)
-    settings = {**THREE, "exactly.once.source.support": support}
+    settings = {**THREE, "B.exactly.once.source.support": support}
     mirror = Mirror(tmp_path, source, target, topic, **settings)
     with Supervised(mirror) as farshore:
         wait_until(lambda: len(mirror.held()) == PARTITIONS, "slots for all partitions", PATIENCE_SECONDS, every=1.0)
