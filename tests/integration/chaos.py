@@ -75,9 +75,9 @@ class Chaos:
     def kill_the_driver(self) -> None:
         """Its workers may live on for a moment; who comes after it is there when this returns."""
         self.going_back += 1
-        deaths = self.farshore.deaths
-        os.kill(self.farshore.program.driver, signal.SIGKILL)
-        wait_until(lambda: self.farshore.deaths > deaths, "another Farshore in the place of the killed one")
+        killed = self.farshore.program
+        os.kill(killed.driver, signal.SIGKILL)
+        wait_until(lambda: self.farshore.program is not killed, "another Farshore in the place of the killed one")
 
     def kill_a_worker(self) -> None:
         self.going_back += 1
