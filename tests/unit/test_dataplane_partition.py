@@ -288,6 +288,18 @@ def test_a_full_window_on_a_long_way_packs_what_waits_into_large_batches() -> No
         assert len(sent.data) < FAR_BATCH_BYTES
 
 
+def test_while_the_window_is_full_tiny_batches_of_many_records_are_packed_too() -> None:
+    copy = PartitionCopy(0, 7)
+    batches = [batch_at(at, [(at + n, 1, body(n, 10)) for n in range(30)], Codec.NONE) for at in range(0, 1200, 30)]
+    copy.accept(b"".join(batches), None)
+    (first,) = sent_by(copy)
+    copy.acknowledged(first, 0)
+    flying = sent_by(copy)
+    assert [sent.record_count for sent in flying] == [30] * 5, "the window was not full yet"
+    copy.acknowledged(flying[0], 30)
+    assert [sent.record_count for sent in sent_by(copy)] == [1020]
+
+
 def test_a_corrupt_batch_stops_its_partition_after_what_is_good_before_it() -> None:
     good, bad = batches_of(2)
     copy = PartitionCopy(0, 7, Target(merge_below=10_000))
