@@ -31,7 +31,8 @@ class Entry:
 
     Until it is `placed`, nothing is read or sent, though what was in flight before may still be answered. A partition
     that is `releasing` only waits for that. `remote_lost_from`: an acknowledgement gave away that the remote log is
-    shorter than what we wrote.
+    shorter than what we wrote. `uncommitted`: when last heard of, the source's log went on behind its last stable
+    offset.
     """
 
     copied: Copied
@@ -50,6 +51,7 @@ class Entry:
     remote_lost_from: int | None = None
     remote_next: int = 0
     log_end: int | None = None
+    uncommitted: bool = False
     bytes: int = 0
     told_unfit: Unfit | None = None
     open_transaction: OpenTransaction | None = None
