@@ -134,6 +134,7 @@ class Fetching:
             return
         entry.open_transaction = None
         before = entry.copy.next_fetch
+        self._hand.loaded[entry.partition] = entry
         try:
             same_log = entry.copy.accept(fetched.records, fetched.aborted_transactions)
         except WireError as error:

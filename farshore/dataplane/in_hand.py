@@ -77,6 +77,7 @@ class Entry:
 class InHand:
     """`stale` is set when leaders have to be looked for, `unplaced` when partitions have to be placed, `sendable` when
     there may be something to send. While `paused` nothing new is sent. `broken` fails when the slot cannot go on.
+    `loaded` are at least those of `entries` that have anything to be sent, now or later, or that are unfit.
 
     `transaction` None: at least once. `quickest_answer` of the target, in seconds, is what the way alone takes: any
     other time has load in it.
@@ -88,6 +89,7 @@ class InHand:
         self.transaction = transaction
         self.pace = Pace()
         self.entries: dict[TopicPartition, Entry] = {}
+        self.loaded: dict[TopicPartition, Entry] = {}
         self.reserved = 0
         self.stale = asyncio.Event()
         self.unplaced = asyncio.Event()
