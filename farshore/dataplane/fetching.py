@@ -1,4 +1,5 @@
-"""Reading: one long poll at a time for each broker of the source that leads any partition in hand.
+"""Reading: one long poll at a time for each broker of the source that leads any partition in hand, in a fetch session,
+so that what is idle costs next to nothing.
 
 Memory: what was read and is not yet acknowledged is bounded by `Limits.budget_bytes`, plus one batch a source broker
 where a batch is larger than what was asked for.
@@ -8,12 +9,12 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable
 
 from farshore.dataplane.in_hand import Entry, InHand, OpenTransaction
 from farshore.dataplane.trouble import Kind
 from farshore.errors import KafkaError, WireError
-from farshore.kafka.raw import Fetched, FetchPartition, IsolationLevel, RawCluster
+from farshore.kafka.raw import Fetched, FetchPartition, FetchSession, IsolationLevel, RawCluster
 from farshore.kafka.raw_errors import Category, error_info
 from farshore.model import TopicPartition
 from farshore.wire.batch import Batch, Scan
@@ -28,6 +29,7 @@ class Fetching:
         self._source = source
         self._hand = hand
         self._limits = hand.limits
+        self._sessions: dict[int, FetchSession] = {}
 
     async def run(self) -> None:
         """Until cancelled."""
@@ -53,12 +55,14 @@ class Fetching:
     async def _poll(self, broker: int) -> None:
         hand = self._hand
         asked = [e for e in hand.entries.values() if e.source_leader == broker and self._may_fetch(e)]
+        asked.sort(key=_seems_read)
         room, wait = hand.room, hand.pace.wait
         if room <= 0 or wait > 0 or not asked:
             await asyncio.sleep(max(_PAUSE_SECONDS, min(wait, 0.25)))
             return
         max_bytes = min(room, self._limits.fetch_max_bytes, hand.pace.most or room)
         offsets = {e.partition: e.copy.next_fetch for e in asked}
+        session = self._sessions.setdefault(broker, FetchSession())
         hand.reserved += max_bytes
         try:
             answers = await self._source.fetch(
@@ -69,6 +73,7 @@ class Fetching:
                 max_bytes=max_bytes,
                 isolation_level=self._limits.isolation_level,
                 rack=self._limits.rack,
+                session=session,
             )
         except KafkaError as error:
             for entry in asked:
@@ -78,13 +83,22 @@ class Fetching:
         finally:
             hand.reserved -= max_bytes
         hand.pace.spend(sum(len(answer.records) for answer in answers))
-        for answer in answers:
+        for answer in [*answers, *self._unchanged(session, asked, answers)]:
             taken = hand.entries.get(TopicPartition(answer.topic, answer.partition))
             # Sent back meanwhile, it has no use for an answer to what it asked before: to take it would be a gap.
-            if taken is not None and taken.placed and taken.copy.next_fetch == offsets[taken.partition]:
+            if taken is not None and taken.placed and taken.copy.next_fetch == offsets.get(taken.partition):
                 await self._take(taken, answer)
+            else:
+                session.begin_anew()  # the broker tells only once what nobody has taken now
         hand.sendable.set()
-        self._rotate(asked)
+        self._rotate(answers)
+
+    def _unchanged(self, session: FetchSession, asked: Iterable[Entry], answers: Iterable[Fetched]) -> list[Fetched]:
+        """That there is nothing new, as an answer, for those to whom even that means something."""
+        listed = {(answer.topic, answer.partition) for answer in answers}
+        waiting = (e for e in asked if e.trouble.reason is not None or e.uncommitted or e.log_end is None)
+        found = (session.unchanged(*_name(e)) for e in waiting if _name(e) not in listed)
+        return [each for each in found if each is not None]
 
     def _may_fetch(self, entry: Entry) -> bool:
         return (
@@ -95,11 +109,13 @@ class Fetching:
             and entry.copy.held < self._limits.budget_bytes // 2
         )
 
-    def _rotate(self, asked: Sequence[Entry]) -> None:
-        """Only the first partition of a fetch may get more than the limit, so each has to be first in its turn."""
-        entries, first = self._hand.entries, asked[0].partition
-        if first in entries:
-            entries[first] = entries.pop(first)
+    def _rotate(self, answers: Iterable[Fetched]) -> None:
+        """Only the first partition of a fetch may get more than the limit: let it be who has waited longest."""
+        entries = self._hand.entries
+        for answer in answers:
+            partition = TopicPartition(answer.topic, answer.partition)
+            if answer.records and partition in entries:
+                entries[partition] = entries.pop(partition)
 
     async def _take(self, entry: Entry, fetched: Fetched) -> None:
         if fetched.error:
@@ -110,6 +126,7 @@ class Fetching:
             return
         committed = self._limits.isolation_level is IsolationLevel.READ_COMMITTED
         entry.log_end = fetched.last_stable_offset if committed else fetched.high_watermark
+        entry.uncommitted = fetched.high_watermark > fetched.last_stable_offset
         if not fetched.records:
             if entry.copy.idle and entry.copy.next_fetch >= entry.log_end:
                 entry.trouble.end()  # it can be read, and there is nothing to be written whose success would end it
@@ -117,6 +134,7 @@ class Fetching:
             return
         entry.open_transaction = None
         before = entry.copy.next_fetch
+        self._hand.loaded[entry.partition] = entry
         try:
             same_log = entry.copy.accept(fetched.records, fetched.aborted_transactions)
         except WireError as error:
@@ -179,6 +197,12 @@ class Fetching:
             f"`kafka-transactions.sh abort --topic {entry.partition.topic} --partition {entry.partition.partition} "
             f"--start-offset {offset}`"
         )
+
+
+def _seems_read(entry: Entry) -> bool:
+    """As far as the last answer knew, there is no more of it. Those go behind: requests group partitions by topic, and
+    one that is idle would draw the busy ones of its topic before those who have waited longer."""
+    return entry.log_end is None or entry.copy.next_fetch >= entry.log_end
 
 
 def _name(entry: Entry) -> tuple[str, int]:

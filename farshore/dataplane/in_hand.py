@@ -31,7 +31,8 @@ class Entry:
 
     Until it is `placed`, nothing is read or sent, though what was in flight before may still be answered. A partition
     that is `releasing` only waits for that. `remote_lost_from`: an acknowledgement gave away that the remote log is
-    shorter than what we wrote.
+    shorter than what we wrote. `uncommitted`: when last heard of, the source's log went on behind its last stable
+    offset.
     """
 
     copied: Copied
@@ -50,6 +51,7 @@ class Entry:
     remote_lost_from: int | None = None
     remote_next: int = 0
     log_end: int | None = None
+    uncommitted: bool = False
     bytes: int = 0
     told_unfit: Unfit | None = None
     open_transaction: OpenTransaction | None = None
@@ -75,6 +77,7 @@ class Entry:
 class InHand:
     """`stale` is set when leaders have to be looked for, `unplaced` when partitions have to be placed, `sendable` when
     there may be something to send. While `paused` nothing new is sent. `broken` fails when the slot cannot go on.
+    `loaded` are at least those of `entries` that have anything to be sent, now or later, or that are unfit.
 
     `transaction` None: at least once. `quickest_answer` of the target, in seconds, is what the way alone takes: any
     other time has load in it.
@@ -86,6 +89,7 @@ class InHand:
         self.transaction = transaction
         self.pace = Pace()
         self.entries: dict[TopicPartition, Entry] = {}
+        self.loaded: dict[TopicPartition, Entry] = {}
         self.reserved = 0
         self.stale = asyncio.Event()
         self.unplaced = asyncio.Event()

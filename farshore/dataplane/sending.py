@@ -48,7 +48,10 @@ class Sending:
     def _round(self) -> bool:
         """One batch of each partition that has anything to be sent."""
         batches: dict[int, list[tuple[Entry, Sent]]] = {}
-        for entry in self._hand.entries.values():
+        for entry in list(self._hand.loaded.values()):
+            if entry.copy.idle and entry.copy.unfit is None:
+                del self._hand.loaded[entry.partition]
+                continue
             if entry.target_leader is None or not entry.placed or entry.releasing or not entry.trouble.over:
                 continue
             sent = self._next_of(entry)

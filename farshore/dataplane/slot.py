@@ -81,6 +81,7 @@ class Slot:
             await asyncio.sleep(_PAUSE_SECONDS)
         for partition in partitions:
             del self._hand.entries[partition]
+            self._hand.loaded.pop(partition, None)
 
     async def settle(self, within: float) -> list[TopicPartition]:
         """Send nothing new, and wait until no outcome is open. Those that are not settled within that time.
@@ -147,19 +148,18 @@ class Slot:
             await self._sending.finish()
 
     async def _ended(self, stop: asyncio.Event, until: Mapping[TopicPartition, int] | None) -> None:
+        if until is None:
+            await stop.wait()
+            return
         loop = asyncio.get_running_loop()
         hopeless_since: float | None = None
-        while not stop.is_set():
-            left = self.left(until) if until is not None else None
-            if left is not None:
-                if not left:
-                    return
-                if not all(self._hand.entries[partition].trouble.kind in _HOPELESS for partition in left):
-                    hopeless_since = None
-                elif hopeless_since is None:
-                    hopeless_since = loop.time()
-                elif loop.time() - hopeless_since > _HOPELESS_SECONDS:
-                    return
+        while not stop.is_set() and (left := self.left(until)):
+            if not all(self._hand.entries[partition].trouble.kind in _HOPELESS for partition in left):
+                hopeless_since = None
+            elif hopeless_since is None:
+                hopeless_since = loop.time()
+            elif loop.time() - hopeless_since > _HOPELESS_SECONDS:
+                return
             await asyncio.sleep(_PAUSE_SECONDS)
 
     def left(self, until: Mapping[TopicPartition, int]) -> dict[TopicPartition, str | None]:

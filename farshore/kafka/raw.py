@@ -26,6 +26,7 @@ from farshore.kafka.raw_errors import (
     UNKNOWN_TOPIC_OR_PARTITION,
     UNSUPPORTED_VERSION,
 )
+from farshore.kafka.raw_fetch_session import FetchSession, without_session
 from farshore.kafka.raw_model import (
     At,
     BrokerAddress,
@@ -46,8 +47,8 @@ from farshore.model import TopicPartition
 
 __all__ = [
     "RawCluster",
-    "At", "BrokerAddress", "ClusterMetadata", "EpochEnd", "Fetched", "FetchPartition", "IsolationLevel",
-    "ListedOffset", "Produced", "ProducePartition", "ProducerIdentity",
+    "At", "BrokerAddress", "ClusterMetadata", "EpochEnd", "Fetched", "FetchPartition", "FetchSession",
+    "IsolationLevel", "ListedOffset", "Produced", "ProducePartition", "ProducerIdentity",
 ]  # fmt: skip
 
 _OfPartitionT = TypeVar("_OfPartitionT", ListedOffset, EpochEnd)
@@ -100,14 +101,25 @@ class RawCluster:
         max_bytes: int = 50 << 20,
         isolation_level: IsolationLevel = IsolationLevel.READ_COMMITTED,
         rack: str = "",
+        session: FetchSession | None = None,
     ) -> list[Fetched]:
         """Batches from each offset on, as far as limits allow; the broker waits up to `max_wait` for `min_bytes`.
 
         Only the first partition with data may exceed the limits, by one batch: rotate the order. Fetches of one broker
         follow one another on one connection.
+
+        With a `session`, which must be this broker's and in use by nobody else, `partitions` are still all that is
+        wanted, but only those are answered of whom there is news; order counts only when the session begins anew.
         """
-        request = Fetch(partitions, max_wait, min_bytes, max_bytes, isolation_level, rack)
-        return await self._brokers.ask(broker, Purpose.FETCH, request)
+        asked = without_session(partitions) if session is None else session.ask(partitions)
+        request = Fetch(asked, max_wait, min_bytes, max_bytes, isolation_level, rack)
+        answer = await self._brokers.ask(broker, Purpose.FETCH, request)
+        if session is not None:
+            session.answered(answer, isolation_level)
+        if answer.error and asked.full:
+            refused = answer.error, -1, -1, -1, (), None, b"", answer.throttle_ms
+            return [Fetched(one.topic, one.partition, *refused) for one in partitions]
+        return answer.partitions
 
     async def produce(
         self,

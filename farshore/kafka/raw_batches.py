@@ -9,17 +9,16 @@ from typing import Any
 
 from aiokafka.protocol import fetch, produce
 
+from farshore.kafka.raw_fetch_session import FetchAnswer, SessionRequest
 from farshore.kafka.raw_model import Fetched, FetchPartition, IsolationLevel, Produced, ProducePartition
-from farshore.kafka.raw_requests import CONSUMER, Request, by_topic
-
-_NO_SESSION_ID, _NO_SESSION_EPOCH = 0, -1
+from farshore.kafka.raw_requests import CONSUMER, Request, UnknownToBroker, by_topic
 
 
 @dataclass(frozen=True)
-class Fetch(Request[list[Fetched]]):
-    """Without fetch sessions: every request says all."""
+class Fetch(Request[FetchAnswer]):
+    """Sessions exist from v7 on, Kafka 1.1."""
 
-    partitions: Sequence[FetchPartition]
+    session: SessionRequest
     max_wait: float
     min_bytes: int
     max_bytes: int
@@ -33,21 +32,20 @@ class Fetch(Request[list[Fetched]]):
 
     def build(self, struct_class: type[Any]) -> Any:
         version = struct_class.API_VERSION
-        topics = by_topic((one.topic, _fetch_partition(one, version)) for one in self.partitions)
+        topics = by_topic((one.topic, _fetch_partition(one, version)) for one in self.session.listed)
         limits = (CONSUMER, round(self.max_wait * 1000), self.min_bytes, self.max_bytes, self.isolation_level)
         if version < 7:
+            if not self.session.full:
+                raise UnknownToBroker("Fetch: the broker has become one that knows no sessions")
             return struct_class(*limits, topics)
-        sessionless: tuple[Any, ...] = (*limits, _NO_SESSION_ID, _NO_SESSION_EPOCH, topics, [])
-        return struct_class(*sessionless, self.rack) if version >= 11 else struct_class(*sessionless)
+        session = self.session.session_id, self.session.epoch
+        fields: tuple[Any, ...] = (*limits, *session, topics, by_topic(self.session.forgotten))
+        return struct_class(*fields, self.rack) if version >= 11 else struct_class(*fields)
 
-    def read(self, response: Any) -> list[Fetched]:
+    def read(self, response: Any) -> FetchAnswer:
         throttle_ms = response.throttle_time_ms
-        refused = response.error_code if response.API_VERSION >= 7 else 0
-        if refused:
-            return [
-                Fetched(one.topic, one.partition, refused, -1, -1, -1, (), None, b"", throttle_ms)
-                for one in self.partitions
-            ]
+        has_session = response.API_VERSION >= 7
+        refused, session_id = (response.error_code, response.session_id) if has_session else (0, 0)
         answers = []
         for topic, partitions in response.topics:
             for number, error, high_watermark, last_stable, *rest, records in partitions:
@@ -56,7 +54,7 @@ class Fetch(Request[list[Fetched]]):
                 replica = preferred if preferred >= 0 else None
                 offsets = (high_watermark, last_stable, log_start)
                 answers.append(Fetched(topic, number, error, *offsets, aborted, replica, records or b"", throttle_ms))
-        return answers
+        return FetchAnswer(refused, session_id, throttle_ms, answers)
 
     def silence_ms(self, response: Any) -> int:
         return int(response.throttle_time_ms) if response.API_VERSION >= 8 else 0

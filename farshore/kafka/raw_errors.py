@@ -18,6 +18,7 @@ class Category(Enum):
     LEADERSHIP = "the partition has moved, or its leader is changing: ask for metadata, send again"
     NETWORK = "an answer did not come in time, whether or not the request was carried out: send the same again"
     REPLICAS = "too few replicas are in sync: wait, send the same again; it may have been appended"
+    FETCH_SESSION = "the broker does not know the fetch session as we do: ask for everything anew"
     THROTTLE = "a quota is used up: wait"
     COORDINATOR = "the coordinator is moving or loading: find it again, send again"
     TOPIC_GONE = "no such topic or partition, or another one under the same name: look before going on"
@@ -71,6 +72,11 @@ _TABLE = {
     Category.REPLICAS: {
         19: ("NOT_ENOUGH_REPLICAS", _RETRY),
         20: ("NOT_ENOUGH_REPLICAS_AFTER_APPEND", _RETRY),
+    },
+    Category.FETCH_SESSION: {
+        70: ("FETCH_SESSION_ID_NOT_FOUND", _RETRY),  # it has restarted, or needed the room
+        71: ("INVALID_FETCH_SESSION_EPOCH", _RETRY),
+        106: ("FETCH_SESSION_TOPIC_ID_ERROR", _RETRY),
     },
     Category.THROTTLE: {89: ("THROTTLING_QUOTA_EXCEEDED", _RETRY)},
     Category.COORDINATOR: {
@@ -160,6 +166,7 @@ CLUSTER_AUTHORIZATION_FAILED = 31
 UNSUPPORTED_VERSION = 35
 TRANSACTIONAL_ID_AUTHORIZATION_FAILED = 53
 OPERATION_NOT_ATTEMPTED = 55
+FETCH_SESSION_ID_NOT_FOUND = 70
 
 
 def error_info(code: int) -> ErrorInfo:

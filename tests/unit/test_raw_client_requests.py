@@ -10,20 +10,24 @@ import pytest
 from aiokafka.protocol import fetch, metadata, produce
 
 from farshore.kafka.raw_batches import Fetch, Produce
+from farshore.kafka.raw_fetch_session import SessionRequest, without_session
 from farshore.kafka.raw_model import EpochEnd, FetchPartition, IsolationLevel, ProducePartition
 from farshore.kafka.raw_requests import ListOffsets, Metadata, OffsetForLeaderEpoch, Request, UnknownToBroker
 from farshore.kafka.raw_structs import MetadataResponse_v7, MetadataResponse_v12, OffsetForLeaderEpochResponse_v3
 from farshore.model import TopicPartition
 
 TOPIC_ID = base64.urlsafe_b64encode(uuid.UUID(int=7).bytes).decode().rstrip("=")
-FETCH = Fetch(
-    [FetchPartition("b", 1, 10, 100, 3), FetchPartition("a", 0, 20, 200), FetchPartition("b", 0, 30, 300)],
-    max_wait=0.5,
-    min_bytes=1,
-    max_bytes=1000,
-    isolation_level=IsolationLevel.READ_COMMITTED,
-    rack="here",
-)
+WANTED = [FetchPartition("b", 1, 10, 100, 3), FetchPartition("a", 0, 20, 200), FetchPartition("b", 0, 30, 300)]
+
+
+def fetch_in(session: SessionRequest) -> Fetch:
+    return Fetch(
+        session, max_wait=0.5, min_bytes=1, max_bytes=1000, isolation_level=IsolationLevel.READ_COMMITTED, rack="here"
+    )
+
+
+FETCH = fetch_in(without_session(WANTED))
+INCREMENTAL = fetch_in(SessionRequest(9, 4, WANTED[:1], [("c", 0), ("b", 2), ("c", 5)]))
 
 
 def prepared(request: Request[Any], lowest: int, highest: int) -> Any:
@@ -96,15 +100,31 @@ def test_a_fetch_keeps_the_first_partition_first_and_holds_no_session(version: i
         assert again.rack_id == "here"
 
 
+@pytest.mark.parametrize("version", range(7, 12))
+def test_a_fetch_in_a_session_names_what_is_new_and_what_is_to_be_forgotten(version: int) -> None:
+    struct = prepared(INCREMENTAL, 0, version)
+    again = type(struct).decode(struct.encode())
+    assert (again.session_id, again.session_epoch) == (9, 4)
+    assert [(topic, [row[0] for row in rows]) for topic, rows in again.topics] == [("b", [1])]
+    assert again.forgotten_topics_data == [("c", [0, 5]), ("b", [2])]
+
+
+def test_a_broker_that_knows_no_sessions_is_never_told_only_what_is_new() -> None:
+    with pytest.raises(UnknownToBroker, match="knows no sessions"):
+        prepared(INCREMENTAL, 0, 6)
+
+
 @pytest.mark.parametrize("version", range(4, 12))
 def test_fetch_answers_of_all_versions_mean_the_same(version: int) -> None:
     start = [7] if version >= 5 else []
     replica = [4] if version >= 11 else []
     row = (1, 0, 50, 40, *start, [(9, 12)], *replica, b"batches")
     empty = (0, 1, -1, -1, *start, None, *([-1] if replica else []), None)
-    session = (0, 0) if version >= 7 else ()
+    session = (0, 9) if version >= 7 else ()
     response = getattr(fetch, f"FetchResponse_v{version}")(25, *session, [("b", [row, empty])])
-    first, second = FETCH.read(type(response).decode(response.encode()))
+    answer = FETCH.read(type(response).decode(response.encode()))
+    assert (answer.error, answer.session_id, answer.throttle_ms) == (0, 9 if session else 0, 25)
+    first, second = answer.partitions
     assert (first.topic, first.partition, first.error, first.records) == ("b", 1, 0, b"batches")
     assert (first.high_watermark, first.last_stable_offset) == (50, 40)
     assert first.log_start_offset == (7 if start else -1)
@@ -116,13 +136,9 @@ def test_fetch_answers_of_all_versions_mean_the_same(version: int) -> None:
     assert FETCH.silence_ms(response) == (25 if version >= 8 else 0)
 
 
-def test_a_fetch_refused_as_a_whole_is_refused_for_every_partition() -> None:
-    answers = FETCH.read(fetch.FetchResponse_v11(0, 71, 0, []))
-    assert [(answer.topic, answer.partition, answer.error) for answer in answers] == [
-        ("b", 1, 71),
-        ("a", 0, 71),
-        ("b", 0, 71),
-    ]
+def test_a_fetch_refused_as_a_whole_says_why() -> None:
+    answer = FETCH.read(fetch.FetchResponse_v11(0, 71, 0, []))
+    assert (answer.error, answer.session_id, answer.partitions) == (71, 0, [])
 
 
 @pytest.mark.parametrize("transactional_id", [None, "id"])

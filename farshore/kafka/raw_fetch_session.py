@@ -1,0 +1,158 @@
+"""Incremental fetch sessions (KIP-227): a broker keeps in mind what we read, so that a request says only what is new.
+
+Pure: `ask` says what the next request has to say, `answered` takes in what came of it. With thousands of idle
+partitions neither requests nor answers list any of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from farshore.kafka.raw_errors import FETCH_SESSION_ID_NOT_FOUND, NONE
+from farshore.kafka.raw_model import Fetched, FetchPartition, IsolationLevel
+
+_NO_SESSION = 0
+_FULL, _SESSIONLESS = 0, -1
+_LAST_EPOCH = (1 << 31) - 1
+
+
+@dataclass(frozen=True, slots=True)
+class SessionRequest:
+    """The part of a fetch request that is about the session. A `full` one lists all that is wanted."""
+
+    session_id: int
+    epoch: int
+    listed: Sequence[FetchPartition]
+    forgotten: Sequence[tuple[str, int]] = ()
+
+    @property
+    def full(self) -> bool:
+        return self.epoch in (_FULL, _SESSIONLESS)
+
+
+def without_session(wanted: Sequence[FetchPartition]) -> SessionRequest:
+    return SessionRequest(_NO_SESSION, _SESSIONLESS, wanted)
+
+
+@dataclass(frozen=True, slots=True)
+class FetchAnswer:
+    """`error` is about the request as a whole. `session_id` 0: the broker keeps nothing in mind."""
+
+    error: int
+    session_id: int
+    throttle_ms: int
+    partitions: list[Fetched]
+
+
+class _Facts(NamedTuple):
+    high_watermark: int
+    last_stable_offset: int
+    log_start_offset: int
+
+
+@dataclass(slots=True)
+class _Known:
+    """`facts` None: the broker has said nothing of it yet, or an error, so it is listed again."""
+
+    asked: FetchPartition
+    facts: _Facts | None = None
+
+
+class FetchSession:
+    """With one broker, for one request at a time. It begins anew, with a full request, whenever it is not certain that
+    both sides know the same: when an answer was lost, or the broker no longer has the session, or never made one.
+    """
+
+    def __init__(self) -> None:
+        self._id = _NO_SESSION
+        self._epoch = _FULL
+        self._known: dict[tuple[str, int], _Known] = {}
+        self._under_way: SessionRequest | None = None
+        self._speaks_for_all = False
+
+    def ask(self, wanted: Sequence[FetchPartition]) -> SessionRequest:
+        """What to say for the broker to look for all of `wanted`, which must differ, and for nothing else."""
+        if self._under_way is not None:
+            self.begin_anew()
+        if self._epoch == _FULL:
+            self._known.clear()
+        listed = [one for one in wanted if self._is_news(one)]
+        request = SessionRequest(self._id, self._epoch, listed, self._forget_all_but(wanted))
+        self._under_way, self._speaks_for_all = request, False
+        return request
+
+    def answered(self, answer: FetchAnswer, isolation_level: IsolationLevel) -> None:
+        """The broker's answer to what was last asked."""
+        request, self._under_way = self._under_way, None
+        assert request is not None
+        if answer.error != NONE:
+            self.begin_anew()
+            if answer.error == FETCH_SESSION_ID_NOT_FOUND:
+                self._id = _NO_SESSION
+            return
+        for fetched in answer.partitions:
+            self._note(fetched)
+        # A broker that throttles us (KIP-219) answers at once and with nothing, whatever there is.
+        self._speaks_for_all = bool(answer.partitions) or not answer.throttle_ms
+        if request.full:
+            self._id = answer.session_id
+            self._epoch = _FULL if answer.session_id == _NO_SESSION else 1
+        elif answer.session_id != self._id or self._anybody_passed_over(answer, isolation_level):
+            self.begin_anew()
+        else:
+            self._epoch = self._epoch + 1 if self._epoch < _LAST_EPOCH else 1
+
+    def begin_anew(self) -> None:
+        """Let the next request be a full one. It closes the session that there may be."""
+        self._epoch = _FULL
+
+    def unchanged(self, topic: str, partition: int) -> Fetched | None:
+        """What the last answer says by not listing the partition: that all is as before. None if it does not say so."""
+        known = self._known.get((topic, partition))
+        if not self._speaks_for_all or known is None or known.facts is None:
+            return None
+        return Fetched(topic, partition, NONE, *known.facts, (), None, b"", 0)
+
+    def _is_news(self, one: FetchPartition) -> bool:
+        known = self._known.get(one[:2])
+        if known is None:
+            self._known[one[:2]] = _Known(one)
+            return True
+        if known.asked == one and known.facts is not None:
+            return False
+        known.asked = one
+        return True
+
+    def _forget_all_but(self, wanted: Sequence[FetchPartition]) -> list[tuple[str, int]]:
+        if len(self._known) == len(wanted):
+            return []  # all that is wanted is known, so nothing else is
+        names = {one[:2] for one in wanted}
+        forgotten = [name for name in self._known if name not in names]
+        for name in forgotten:
+            del self._known[name]
+        return forgotten
+
+    def _note(self, fetched: Fetched) -> None:
+        known = self._known.get((fetched.topic, fetched.partition))
+        if known is not None:
+            sound = fetched.error == NONE and fetched.preferred_read_replica is None
+            offsets = fetched.high_watermark, fetched.last_stable_offset, fetched.log_start_offset
+            known.facts = _Facts(*offsets) if sound else None
+
+    def _anybody_passed_over(self, answer: FetchAnswer, isolation_level: IsolationLevel) -> bool:
+        """Whether somebody got nothing, for want of room in the answer, and has lost his turn.
+
+        A broker serves partitions in turn: whom it lists goes to the end. But it lists those too of whom only the high
+        watermark has changed; one that grows always, and whose batches need what only the first may get, would never
+        be first. A full request puts partitions in our order.
+        """
+        committed = isolation_level is IsolationLevel.READ_COMMITTED
+        for one in answer.partitions:
+            known = self._known.get((one.topic, one.partition))
+            if known is not None and known.facts is not None and not one.records:
+                end = one.last_stable_offset if committed else one.high_watermark
+                if end > known.asked.offset:
+                    return True
+        return False
