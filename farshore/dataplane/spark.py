@@ -213,4 +213,5 @@ def _reason(said: str) -> str:
     """The line of a Spark failure that says why."""
     lines = [line.strip() for line in said.strip().splitlines() if line.strip()]
     telling = [line for line in lines if _WORKER_DIED in line or line.startswith("Caused by:")]
-    return (telling or lines or ["no reason given"])[0][-300:]
+    reason = (telling or lines or ["no reason given"])[0].rpartition("Exception: ")[2]
+    return reason.partition(" Consider setting")[0][:300]  # how to get tracebacks of what has none
