@@ -14,7 +14,7 @@ from farshore.config import load
 from farshore.dataplane.board import Upkeep
 from farshore.ops.flows import flows_meant
 from farshore.ops.sight import State
-from farshore.ops.status import FlowStatus, SlotStatus, data, moment, status_of
+from farshore.ops.status import FlowStatus, SlotStatus, counts, data, moment, status_of
 
 _STYLES = {State.RUNNING: "bold green", State.IDLE: "bold green", State.LAPSED: "bold red", None: "bold red"}
 _TROUBLES_SHOWN = 50
@@ -103,6 +103,8 @@ def _show_upkeep(console: Console, upkeep: Upkeep) -> None:
         table.add_row(each.name, f"{each.every:g} s", last, fine if each.degraded_since is None else degraded)
     if upkeep.passes:
         console.print(table)
+    if counted := "; ".join(counts(upkeep)):
+        console.print(counted, soft_wrap=True)
 
 
 def _show_gaps(console: Console, flow: FlowStatus) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -89,6 +89,16 @@ def _slots(generation: int, picture: Picture, state: State) -> list[SlotStatus]:
         silent = state is State.RUNNING and at < picture.lease_at - LAPSED_AFTER_SECONDS
         found.append(SlotStatus(report, at if silent else None))
     return found
+
+
+def counts(upkeep: board.Upkeep) -> Iterator[str]:
+    """What is known of heartbeats and groups, in words."""
+    if upkeep.heartbeat_age is not None:
+        yield f"last heartbeat {upkeep.heartbeat_age:,.1f} s old"
+    if upkeep.groups:
+        yield f"{upkeep.groups:,} {'group' if upkeep.groups == 1 else 'groups'} followed"
+    for reason, count in upkeep.skipped:
+        yield f"{count:,} group offsets not written: {reason}"
 
 
 def data(flows: Sequence[FlowStatus]) -> dict[str, Any]:

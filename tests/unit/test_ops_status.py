@@ -12,7 +12,7 @@ from farshore.dataplane.picture import Picture
 from farshore.model import TopicPartition
 from farshore.ops.handing_back import how_to_start
 from farshore.ops.sight import Sight, State, state_of
-from farshore.ops.status import data, summary
+from farshore.ops.status import counts, data, summary
 
 __all__ = ["read_text"]
 
@@ -37,6 +37,16 @@ def test_who_copies_nothing_is_known_by_his_upkeep() -> None:
     beside = Picture(lease=board.Lease(4), upkeep=board.Upkeep(4))
     assert state_of(beside, Picture(lease=board.Lease(4))) is State.RUNNING
     assert state_of(beside, Picture(upkeep=board.Upkeep(4))) is State.LAPSED
+
+
+def test_heartbeats_and_groups_are_told_in_words_as_far_as_there_are_any() -> None:
+    assert list(counts(board.Upkeep(1))) == []
+    upkeep = board.Upkeep(1, heartbeat_age=0.94, groups=1400, skipped=(("the group is live on the target", 2),))
+    assert list(counts(upkeep)) == [
+        "last heartbeat 0.9 s old",
+        "1,400 groups followed",
+        "2 group offsets not written: the group is live on the target",
+    ]
 
 
 def report(slot: int, generation: int = 3, **fields: object) -> board.Report:
