@@ -63,6 +63,19 @@ def target_cluster(cluster_pair: tuple[Cluster, Cluster]) -> Cluster:
 
 
 @pytest.fixture
+def own_pair(java: Java) -> Iterator[tuple[Cluster, Cluster]]:  # noqa: ARG001
+    """Clusters that no other test uses, so that they may be stopped, or have aliases that others would use."""
+    prepare()
+    source, target = Cluster("source"), Cluster("target")
+    try:
+        start_together(source, target)
+        yield source, target
+    finally:
+        source.close()
+        target.close()
+
+
+@pytest.fixture
 def topic(request: pytest.FixtureRequest) -> str:
     """A name no other test uses, recognisable in the brokers' logs."""
     readable = re.sub(r"[^A-Za-z0-9-]+", "-", request.node.name).strip("-")[:60]

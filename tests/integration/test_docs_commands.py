@@ -67,11 +67,11 @@ class Shell:
 
 
 def test_the_commands_of_the_documents_work_as_they_are_shown(
-    source_cluster: Cluster, target_cluster: Cluster, tmp_path: Path
+    own_pair: tuple[Cluster, Cluster], tmp_path: Path
 ) -> None:
-    servers = source_cluster.bootstrap_servers
+    servers, others = (cluster.bootstrap_servers for cluster in own_pair)
     properties = tmp_path / "mm2.properties"
-    properties.write_text(MM2_PROPERTIES.format(source=servers, target=target_cluster.bootstrap_servers))
+    properties.write_text(MM2_PROPERTIES.format(source=servers, target=others))
     for topic, partitions in (("orders", 5), ("payments", 1)):
         create_topic(servers, topic, partitions)
     produce(servers, "orders", numbered(0, 4700, partition=4))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -10,8 +9,7 @@ from chaos import PARTITIONS, PATIENCE_SECONDS, RATE, Chaos, Supervised
 from records import create_topic, produce
 from test_run_support import Load, Mirror, wait_until
 
-from farshore.local import Cluster, prepare, start_together
-from farshore.local.java import Java
+from farshore.local import Cluster
 
 
 def exactly_once(home: Path, source: Cluster, target: Cluster, topics: str, **more: str) -> Mirror:
@@ -31,24 +29,11 @@ def test_records_are_copied_in_transactions_and_the_next_run_goes_on_behind_them
         assert mirror.copied(topic) == mirror.written(topic)
 
 
-@pytest.fixture
-def own_clusters(java: Java) -> Iterator[tuple[Cluster, Cluster]]:  # noqa: ARG001
-    """Source and target that may be killed."""
-    prepare()
-    source, target = Cluster("source"), Cluster("target")
-    try:
-        start_together(source, target)
-        yield source, target
-    finally:
-        source.close()
-        target.close()
-
-
 @pytest.mark.timeout(1800)
 def test_whatever_is_killed_at_5000_records_a_second_none_is_left_out_and_none_is_there_twice(
-    own_clusters: tuple[Cluster, Cluster], topic: str, tmp_path: Path
+    own_pair: tuple[Cluster, Cluster], topic: str, tmp_path: Path
 ) -> None:
-    source, target = own_clusters
+    source, target = own_pair
     create_topic(source.bootstrap_servers, topic, PARTITIONS)
     mirror = exactly_once(tmp_path, source, target, topic)
     with Supervised(mirror) as farshore:

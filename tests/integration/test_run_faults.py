@@ -4,32 +4,17 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from records import create_topic
 from test_run_support import Farshore, Load, Mirror, recopied, wait_until
 
-from farshore.local import Cluster, prepare, start_together
-from farshore.local.java import Java
+from farshore.local import Cluster
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
 WAIT_SECONDS = 120.0
-
-
-@pytest.fixture
-def own_pair(java: Java) -> Iterator[tuple[Cluster, Cluster]]:  # noqa: ARG001
-    """Clusters that no other test uses, so that they may be stopped."""
-    prepare()
-    source, target = Cluster("source"), Cluster("target")
-    try:
-        start_together(source, target)
-        yield source, target
-    finally:
-        source.close()
-        target.close()
 
 
 def wait_for_more_copied(mirror: Mirror, topic: str, load: Load) -> None:
