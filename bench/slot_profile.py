@@ -32,7 +32,7 @@ from farshore.dataplane.slot import Slot
 from farshore.errors import FarshoreError
 from farshore.kafka.raw import At, RawCluster
 from farshore.kafka.reading import log_ends
-from farshore.local import Cluster, prepare, start_together
+from farshore.local import Cluster, prepare, started
 from farshore.model import TopicPartition
 
 _TOPIC = "slot-profile"
@@ -82,8 +82,7 @@ def _copy_once(scene: Scene, case: Case, number: int, profile: cProfile.Profile 
 def _run(case: Case, rounds: int, profile: cProfile.Profile | None) -> None:
     prepare(print)
     clusters = [Cluster(name, jvm_options=BROKER_OPTIONS) for name in ("source", "target")]
-    try:
-        start_together(*clusters)
+    with started(*clusters):
         scene = Scene(*clusters)
         with tempfile.TemporaryDirectory(prefix="farshore-bench-") as home:
             payloads = Path(home) / "payloads"
@@ -93,9 +92,6 @@ def _run(case: Case, rounds: int, profile: cProfile.Profile | None) -> None:
         print(f"{written.records:,} records in {written.batches:,} batches, {written.bytes / 1e6:,.1f} MB")
         for number in range(rounds):
             print(_copy_once(scene, case, number, profile), flush=True)
-    finally:
-        for cluster in clusters:
-            cluster.close()
 
 
 def main(arguments: Sequence[str]) -> int:

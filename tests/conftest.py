@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from farshore.errors import JavaMissing
-from farshore.local import Cluster, prepare, start_together
+from farshore.local import Cluster, prepare, started
 from farshore.local.jars import TOOLS, resolve
 from farshore.local.java import Java, find_java
 
@@ -44,12 +44,8 @@ def cluster_pair(java: Java) -> Iterator[tuple[Cluster, Cluster]]:  # noqa: ARG0
     """Source and target, plain text, one broker each, started together."""
     prepare()
     source, target = Cluster("source"), Cluster("target")
-    try:
-        start_together(source, target)
+    with started(source, target):
         yield source, target
-    finally:
-        source.close()
-        target.close()
 
 
 @pytest.fixture(scope="session")
@@ -67,12 +63,18 @@ def own_pair(java: Java) -> Iterator[tuple[Cluster, Cluster]]:  # noqa: ARG001
     """Clusters that no other test uses, so that they may be stopped, or have aliases that others would use."""
     prepare()
     source, target = Cluster("source"), Cluster("target")
-    try:
-        start_together(source, target)
+    with started(source, target):
         yield source, target
-    finally:
-        source.close()
-        target.close()
+
+
+@pytest.fixture
+def threes(java: Java) -> Iterator[tuple[Cluster, Cluster]]:  # noqa: ARG001
+    """Source and target of three brokers each; a record is acknowledged when two have it."""
+    prepare()
+    settings = {"min.insync.replicas": "2", "transaction.state.log.min.isr": "2"}
+    source, target = (Cluster(name, brokers=3, settings=settings) for name in ("source", "target"))
+    with started(source, target):
+        yield source, target
 
 
 @pytest.fixture

@@ -10,7 +10,8 @@ import secrets
 import shutil
 import tempfile
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -228,6 +229,20 @@ def start_together(*clusters: Cluster) -> None:
         for cluster in clusters:
             cluster.give_up()
         raise
+
+
+@contextmanager
+def started(*clusters: Cluster) -> Iterator[None]:
+    """Several clusters, started at the same time, for the length of the block; nothing is left of them after it.
+
+    If one cannot be started the block is not entered: none stays, and only the logs do, which the error names.
+    """
+    start_together(*clusters)
+    try:
+        yield
+    finally:
+        for cluster in clusters:
+            cluster.close()
 
 
 def _node(number: int, proxied: bool) -> Node:

@@ -29,7 +29,7 @@ from farshore.errors import PermissionDenied
 from farshore.kafka.acls import TopicAcl, create_topic_acls, topic_acls
 from farshore.kafka.cluster import Cluster
 from farshore.local import Cluster as LocalCluster
-from farshore.local import Security, start_together
+from farshore.local import Security, started
 from farshore.local.javatools import start_mirror_maker
 
 WITHIN_SECONDS = 20.0
@@ -46,14 +46,10 @@ def guarded(source_cluster: LocalCluster) -> Iterator[tuple[LocalCluster, LocalC
         LocalCluster(name, security=Security.SASL_PLAINTEXT, users=users, authorizer=True)
         for name in ("guarded-source", "guarded-target")
     )
-    try:
-        start_together(one, other)
+    with started(one, other):
         for cluster in (one, other):
             grant(cluster.direct_bootstrap_servers, "kafka-cluster", "DESCRIBE", user=WATCHER, kind=CLUSTER)
         yield one, other
-    finally:
-        one.close()
-        other.close()
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ from slots import copying, of_topic
 from farshore.config.security import Connection
 from farshore.kafka.raw import Fetched, FetchPartition, FetchSession, RawCluster
 from farshore.kafka.raw_fetch_session import SessionRequest
-from farshore.local import Cluster, prepare, start_together
+from farshore.local import Cluster, prepare, started
 from farshore.local.java import Java
 from farshore.model import TopicPartition
 
@@ -163,12 +163,8 @@ def test_a_trouble_of_an_idle_partition_ends_when_the_broker_says_nothing_new_of
 def own_pair(java: Java, request: pytest.FixtureRequest) -> Iterator[tuple[Cluster, Cluster]]:  # noqa: ARG001
     prepare()
     source, target = Cluster("source", settings=getattr(request, "param", {})), Cluster("target")
-    try:
-        start_together(source, target)
+    with started(source, target):
         yield source, target
-    finally:
-        source.close()
-        target.close()
 
 
 @pytest.mark.slow

@@ -13,7 +13,7 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
 from farshore.errors import LocalClusterError
-from farshore.local import Cluster, Security, start_together
+from farshore.local import Cluster, Security, started
 from farshore.local.broker_settings import write_properties
 from farshore.local.certificates import Authority, StoreKind
 from farshore.local.javatools import run_java
@@ -32,12 +32,8 @@ def clusters(jars: Path) -> Iterator[Clusters]:  # noqa: ARG001
     made = {
         kind: Cluster(kind.name.lower(), security=kind, users={"alice": PASSWORD}, authorizer=True) for kind in kinds
     }
-    try:
-        start_together(*made.values())
+    with started(*made.values()):
         yield made
-    finally:
-        for cluster in made.values():
-            cluster.close()
 
 
 def for_librdkafka(cluster: Cluster, user: str, mechanism: Mechanism = "SCRAM-SHA-512") -> dict[str, str]:

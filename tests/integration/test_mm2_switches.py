@@ -34,7 +34,7 @@ from test_control_heartbeats import existing_heartbeats
 from test_run_support import Farshore, wait_until
 
 from farshore.kafka.acls import topic_acls
-from farshore.local import Cluster, start_together
+from farshore.local import Cluster, started
 from farshore.local.java import Java
 from farshore.model import TopicPartition
 
@@ -70,12 +70,8 @@ Lanes = dict[str, Lane]
 def clusters(java: Java) -> Iterator[tuple[Cluster, Cluster]]:  # noqa: ARG001
     """With authorizers, so that there are ACLs; clients of plain-text listeners may do everything."""
     source, target = Cluster("allowing", authorizer=True), Cluster("granting", authorizer=True)
-    try:
-        start_together(source, target)
+    with started(source, target):
         yield source, target
-    finally:
-        source.close()
-        target.close()
 
 
 @pytest.fixture(scope="module")

@@ -16,7 +16,7 @@ from farshore.config.security import Connection, read_connection
 from farshore.errors import AuthenticationFailed, KafkaError, Unreachable
 from farshore.kafka.raw import RawCluster
 from farshore.kafka.raw_connection import BrokerConnection
-from farshore.local import Cluster, Security, start_together
+from farshore.local import Cluster, Security, started
 from farshore.local.java import Java
 from farshore.local.security import Mechanism
 
@@ -56,12 +56,8 @@ def kept_out(connection: Connection, kind: type[KafkaError] = AuthenticationFail
 def clusters(java: Java) -> Iterator[dict[Security, Cluster]]:  # noqa: ARG001
     kinds = (Security.SSL, Security.SASL_SSL, Security.SASL_PLAINTEXT)
     made = {kind: Cluster(kind.value.lower(), security=kind, users={USER: PASSWORD}) for kind in kinds}
-    try:
-        start_together(*made.values())
+    with started(*made.values()):
         yield made
-    finally:
-        for cluster in made.values():
-            cluster.close()
 
 
 @pytest.mark.parametrize("mechanism", ["PLAIN", "SCRAM-SHA-512"])

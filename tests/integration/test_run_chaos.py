@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -12,8 +11,7 @@ from confluent_kafka.cimpl import NewTopic
 from records import read_all
 from test_run_support import Load, Mirror, recopied, wait_until
 
-from farshore.local import Cluster, prepare, start_together
-from farshore.local.java import Java
+from farshore.local import Cluster
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(3600)]
 
@@ -30,20 +28,6 @@ THREE = dict.fromkeys(
     ],
     "3",
 )  # fmt: skip
-
-
-@pytest.fixture
-def threes(java: Java) -> Iterator[tuple[Cluster, Cluster]]:  # noqa: ARG001
-    """Source and target of three brokers each; a record is acknowledged when two have it."""
-    prepare()
-    settings = {"min.insync.replicas": "2", "transaction.state.log.min.isr": "2"}
-    source, target = (Cluster(name, brokers=3, settings=settings) for name in ("source", "target"))
-    try:
-        start_together(source, target)
-        yield source, target
-    finally:
-        source.close()
-        target.close()
 
 
 @pytest.mark.parametrize("support", ["disabled", "enabled"], ids=["at least once", "exactly once"])

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,7 +12,7 @@ from confluent_kafka.cimpl import NewTopic
 from records import create_topic
 from test_run_support import Load, Mirror, wait_until
 
-from farshore.local import Cluster, Security, prepare, start_together
+from farshore.local import Cluster, Security, prepare, started
 from farshore.local.broker import Broker
 from farshore.local.broker_settings import Node
 from farshore.local.java import Java
@@ -25,16 +23,6 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(1500)]
 PATIENCE_SECONDS = 240.0
 SESSION_SECONDS = 4
 PARTITIONS = 3
-
-
-@contextmanager
-def started(*clusters: Cluster) -> Iterator[None]:
-    try:
-        start_together(*clusters)
-        yield
-    finally:
-        for cluster in clusters:
-            cluster.close()
 
 
 def copy_more(mirror: Mirror, topic: str, load: Load) -> None:

@@ -13,7 +13,7 @@ from records import create_topic
 from test_run_support import Mirror, count_records, wait_until
 
 from farshore.dataplane.assignment import Limits
-from farshore.local import Cluster, prepare, start_together
+from farshore.local import Cluster, prepare, started
 from farshore.local.java import Java
 
 pytestmark = [
@@ -31,12 +31,8 @@ def own_pair(java: Java) -> Iterator[tuple[Cluster, Cluster]]:  # noqa: ARG001
     """A source, and a target that can be kept from answering."""
     prepare()
     source, target = Cluster("source"), Cluster("target", proxied=True)
-    try:
-        start_together(source, target)
+    with started(source, target):
         yield source, target
-    finally:
-        source.close()
-        target.close()
 
 
 def memory(pid: int, field: str) -> int:

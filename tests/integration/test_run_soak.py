@@ -9,7 +9,6 @@ import itertools
 import os
 import threading
 import time
-from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 from statistics import median
@@ -24,9 +23,8 @@ from test_run_long import is_in_sync
 from test_run_memory import MEGABYTE, memory
 from test_run_support import Farshore, Load, Mirror, descendants_of, recopied, wait_until
 
-from farshore.local import Cluster, prepare, start_together
+from farshore.local import Cluster
 from farshore.local.broker import Broker
-from farshore.local.java import Java
 
 SOAK_SECONDS = 60 * float(os.environ.get("FARSHORE_SOAK_MINUTES") or 20)
 PATIENCE_SECONDS = 480.0
@@ -48,19 +46,6 @@ GROWTH, SLACK = 1.1, 16 * MEGABYTE
 """What memory may grow from the second quarter to the last one, each by its median. At full length about half a million
 records and ten restarts lie between the two: some seventy bytes kept of each record, or three megabytes at each restart,
 are more than slots may grow."""
-
-
-@pytest.fixture
-def threes(java: Java) -> Iterator[tuple[Cluster, Cluster]]:  # noqa: ARG001
-    """Source and target of three brokers each; a record is acknowledged when two have it."""
-    prepare()
-    source, target = (Cluster(name, brokers=3, settings={"min.insync.replicas": "2"}) for name in ("source", "target"))
-    try:
-        start_together(source, target)
-        yield source, target
-    finally:
-        source.close()
-        target.close()
 
 
 class Footprint:

@@ -18,7 +18,7 @@ from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption,
 from farshore.config.entries import Entry, Findings, Origin
 from farshore.config.security import Connection, read_connection
 from farshore.kafka.clients import librdkafka_config
-from farshore.local import Cluster, Security, start_together
+from farshore.local import Cluster, Security, started
 from farshore.local.certificates import StoreKind
 from farshore.local.java import Java
 from farshore.local.security import Mechanism
@@ -60,12 +60,8 @@ def kept_out(properties: Mapping[str, str]) -> str:
 def clusters(java: Java) -> Iterator[dict[Security, Cluster]]:  # noqa: ARG001
     kinds = (Security.SSL, Security.SASL_SSL, Security.SASL_PLAINTEXT)
     made = {kind: Cluster(kind.value.lower(), security=kind, users={USER: PASSWORD}) for kind in kinds}
-    try:
-        start_together(*made.values())
+    with started(*made.values()):
         yield made
-    finally:
-        for cluster in made.values():
-            cluster.close()
 
 
 @pytest.mark.parametrize("store", ["pem", "pkcs12", "jks"])

@@ -10,7 +10,7 @@ from records import create_topic, produce, read_all
 from slots import copying, of_topic
 from test_run_support import count_records
 
-from farshore.local import Cluster, prepare, start_together
+from farshore.local import Cluster, prepare, started
 from farshore.local.java import Java
 from farshore.model import Run, TopicPartition
 
@@ -21,12 +21,8 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 def own_pair(java: Java) -> Iterator[tuple[Cluster, Cluster]]:  # noqa: ARG001
     prepare()
     source, target = Cluster("source"), Cluster("target", proxied=True)
-    try:
-        start_together(source, target)
+    with started(source, target):
         yield source, target
-    finally:
-        source.close()
-        target.close()
 
 
 def test_what_was_appended_although_the_answer_was_lost_is_known_when_the_source_has_another_leader_meanwhile(
