@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from acl_support import allow, deny
 from confluent_kafka.admin import (  # type: ignore[attr-defined]
-    AclBinding,
     AclBindingFilter,
     AclOperation,
     AclPermissionType,
@@ -34,8 +34,6 @@ from farshore.local.javatools import start_mirror_maker
 
 WITHIN_SECONDS = 20.0
 POOR, WATCHER = "poor", "watcher"
-CLUSTER = ResourceType.BROKER
-"""The client library's enumeration still calls it so."""
 
 
 @pytest.fixture(scope="module")
@@ -48,7 +46,7 @@ def guarded(source_cluster: LocalCluster) -> Iterator[tuple[LocalCluster, LocalC
     )
     with started(one, other):
         for cluster in (one, other):
-            grant(cluster.direct_bootstrap_servers, "kafka-cluster", "DESCRIBE", user=WATCHER, kind=CLUSTER)
+            allow(cluster.direct_bootstrap_servers, WATCHER, "CLUSTER", "kafka-cluster", "DESCRIBE")
         yield one, other
 
 
@@ -63,21 +61,6 @@ def scene(topic: str, guarded: tuple[LocalCluster, LocalCluster], tmp_path: Path
 def logged(caplog: pytest.LogCaptureFixture) -> pytest.LogCaptureFixture:
     caplog.set_level(logging.INFO, "farshore.control")
     return caplog
-
-
-def grant(
-    servers: str, name: str, *operations: str, user: str = "bob", host: str = "*", permission: str = "ALLOW",
-    kind: ResourceType = ResourceType.TOPIC, prefixed: bool = False,
-) -> None:  # fmt: skip
-    """As an operator would."""
-    pattern = ResourcePatternType.PREFIXED if prefixed else ResourcePatternType.LITERAL
-    bindings = [
-        AclBinding(kind, name, pattern, f"User:{user}", host, AclOperation[each], AclPermissionType[permission])
-        for each in operations
-    ]
-    admin = AdminClient({"bootstrap.servers": servers})
-    for future in admin.create_acls(bindings).values():
-        future.result(WITHIN_SECONDS)
 
 
 def remote_acls(scene: Scene) -> list[str]:
@@ -121,8 +104,8 @@ def test_what_a_cluster_says_of_its_acls(
     watched = reached(target, target.client_properties(WATCHER), scene)
     before = topic_acls(watched)
     assert before is not None
-    grant(scene.target_servers, scene.topic, "READ", host="10.0.0.1", permission="DENY")
-    grant(scene.target_servers, scene.topic, "WRITE", prefixed=True)
+    deny(scene.target_servers, "bob", "TOPIC", scene.topic, "READ", host="10.0.0.1")
+    allow(scene.target_servers, "bob", "TOPIC", scene.topic, "WRITE", prefixed=True)
     after = topic_acls(watched)
     assert after is not None
     assert after - before == {TopicAcl(scene.topic, "User:bob", "10.0.0.1", "READ", "DENY")}
@@ -132,12 +115,12 @@ def test_acls_are_carried_over_by_mirror_makers_rules_and_only_once(
     scene: Scene, logged: pytest.LogCaptureFixture
 ) -> None:
     a, topic = scene.source_servers, scene.topic
-    grant(a, topic, "READ", "WRITE", "DESCRIBE_CONFIGS")
-    grant(a, f"{topic}-all", "ALL", host="10.0.0.1")
-    grant(a, f"{topic}-denied", "WRITE", permission="DENY", user="eve")
-    grant(a, topic, "READ", prefixed=True, user="carol")
-    grant(a, f"not-{topic}", "READ")
-    grant(a, topic, "READ", kind=ResourceType.GROUP, user="dave")
+    allow(a, "bob", "TOPIC", topic, "READ", "WRITE", "DESCRIBE_CONFIGS")
+    allow(a, "bob", "TOPIC", f"{topic}-all", "ALL", host="10.0.0.1")
+    deny(a, "eve", "TOPIC", f"{topic}-denied", "WRITE")
+    allow(a, "carol", "TOPIC", topic, "READ", prefixed=True)
+    allow(a, "bob", "TOPIC", f"not-{topic}", "READ")
+    allow(a, "dave", "GROUP", topic, "READ")
     work = acl_pass(scene)
     assert work.run() == []
     expected = [
@@ -161,9 +144,9 @@ def test_only_missing_acls_are_sent_and_none_is_ever_taken_away(scene: Scene, mo
         return create_topic_acls(cluster, wanted)
 
     monkeypatch.setattr(acls, "create_topic_acls", noted)
-    grant(scene.source_servers, scene.topic, "READ", "DESCRIBE")
-    grant(scene.target_servers, scene.remote(), "READ")
-    grant(scene.target_servers, scene.remote(), "ALTER", user="operator")
+    allow(scene.source_servers, "bob", "TOPIC", scene.topic, "READ", "DESCRIBE")
+    allow(scene.target_servers, "bob", "TOPIC", scene.remote(), "READ")
+    allow(scene.target_servers, "operator", "TOPIC", scene.remote(), "ALTER")
     assert acl_pass(scene).run() == []
     assert sent == [[TopicAcl(scene.remote(), "User:bob", "*", "DESCRIBE", "ALLOW")]]
     assert f"User:operator ALLOW ALTER on {scene.remote()} from *" in remote_acls(scene)
@@ -209,7 +192,7 @@ def test_where_acls_may_be_seen_but_not_created_each_is_a_problem(
     scene: Scene, guarded: tuple[LocalCluster, LocalCluster]
 ) -> None:
     _, target = guarded
-    grant(scene.source_servers, scene.topic, "READ", "DESCRIBE")
+    allow(scene.source_servers, "bob", "TOPIC", scene.topic, "READ", "DESCRIBE")
     watched = Scene(
         scene.topic, scene.source_servers, target.bootstrap_servers, scene.directory, target.client_properties(WATCHER)
     )
@@ -248,9 +231,9 @@ def test_thousands_of_acls_are_created_in_several_requests_and_in_seconds(scene:
 def test_after_the_real_mirror_maker_no_acl_is_missing(scene: Scene, logged: pytest.LogCaptureFixture) -> None:
     flow = scene.flow(*ONE_BROKER, "sync.topic.acls.interval.seconds = 1")
     work = AclsPass(flow, *scene.clusters_of(flow))
-    grant(scene.source_servers, scene.topic, "READ", "WRITE", "DESCRIBE")
-    grant(scene.source_servers, f"{scene.topic}-all", "ALL")
-    grant(scene.source_servers, f"{scene.topic}-denied", "ALL", "READ", permission="DENY")
+    allow(scene.source_servers, "bob", "TOPIC", scene.topic, "READ", "WRITE", "DESCRIBE")
+    allow(scene.source_servers, "bob", "TOPIC", f"{scene.topic}-all", "ALL")
+    deny(scene.source_servers, "bob", "TOPIC", f"{scene.topic}-denied", "ALL", "READ")
     scene.create()
     with start_mirror_maker(scene.directory / "mm2.properties", scene.directory / "mirror-maker.log"):
         give_up = time.monotonic() + 120

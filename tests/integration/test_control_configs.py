@@ -8,12 +8,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 import pytest
+from acl_support import allow
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic as ClientNewTopic
 from records import alter_topic, create_topic
 from test_control_topics import Scene, own_configs, scene
 from test_control_topics_internal import ONE_BROKER, fresh_scene
-from test_control_topics_permissions import allow, guarded
+from test_control_topics_permissions import guarded
 
 from farshore.control import configs
 from farshore.control.configs import TopicConfigsPass
@@ -263,7 +264,7 @@ def test_topics_whose_settings_may_not_be_seen_or_changed_are_said_and_stop_no_o
     for suffix, allowed in {"-see": "DESCRIBE", "-look": "DESCRIBE_CONFIGS", "-may": "ALTER_CONFIGS"}.items():
         poor.create(suffix, retention_ms="5000")
         create_topic(poor.target_servers, poor.remote(suffix))
-        allow(poor.target_servers, poor.remote(suffix), *{"DESCRIBE", allowed})
+        allow(poor.target_servers, "poor", "TOPIC", poor.remote(suffix), *{"DESCRIBE", allowed}, prefixed=True)
     problems = config_pass(poor).run()
     assert problems == [
         Problem(

@@ -11,16 +11,10 @@ from itertools import islice
 from pathlib import Path
 
 import pytest
+from acl_support import allow
 from confluent_kafka import Consumer
 from confluent_kafka import TopicPartition as ClientPartition
-from confluent_kafka.admin import (  # type: ignore[attr-defined]
-    AclBinding,
-    AclOperation,
-    AclPermissionType,
-    AdminClient,
-    ResourcePatternType,
-    ResourceType,
-)
+from confluent_kafka.admin import AdminClient
 from records import create_topic, produce
 from test_control_topics import Scene, scene
 
@@ -235,12 +229,8 @@ def test_a_group_that_may_not_be_seen_hides_no_other(scene: Scene, tmp_path: Pat
         offsets = {TopicPartition(topic, number): 7 for number in range(2)}
         for group in ("seen", "hidden"):
             commit(servers, group, offsets)
-        for kind, name in ((ResourceType.GROUP, "seen"), (ResourceType.TOPIC, topic)):
-            binding = AclBinding(
-                kind, name, ResourcePatternType.LITERAL, "User:poor", "*", AclOperation.READ, AclPermissionType.ALLOW
-            )
-            admin = AdminClient({"bootstrap.servers": servers})
-            admin.create_acls([binding])[binding].result(20)
+        for kind, name in (("GROUP", "seen"), ("TOPIC", topic)):
+            allow(servers, "poor", kind, name, "READ")
         poor = Scene(topic, scene.source_servers, servers, tmp_path, target_properties=local.client_properties("poor"))
         cluster = target_of(poor)
         assert list_groups(cluster).found.keys() == {"seen"}

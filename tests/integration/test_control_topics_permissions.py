@@ -6,14 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from confluent_kafka.admin import (  # type: ignore[attr-defined]
-    AclBinding,
-    AclOperation,
-    AclPermissionType,
-    AdminClient,
-    ResourcePatternType,
-    ResourceType,
-)
+from acl_support import allow
 from records import create_topic
 from test_control_topics import Scene
 from test_control_topics_internal import ONE_BROKER, ensure
@@ -38,23 +31,10 @@ def scene(topic: str, source_cluster: Cluster, guarded: Cluster, tmp_path: Path)
     )  # fmt: skip
 
 
-def allow(servers: str, prefix: str, *operations: str) -> None:
-    admin = AdminClient({"bootstrap.servers": servers})
-    bindings = [
-        AclBinding(
-            ResourceType.TOPIC, prefix, ResourcePatternType.PREFIXED, "User:poor", "*", AclOperation[each],
-            AclPermissionType.ALLOW,
-        )
-        for each in operations
-    ]  # fmt: skip
-    for future in admin.create_acls(bindings).values():
-        future.result(20)
-
-
 def test_partitions_that_may_not_be_added_are_left_out_and_the_others_copied(scene: Scene) -> None:
     topic = scene.create(partitions=3)
     create_topic(scene.target_servers, scene.remote(), 2)
-    allow(scene.target_servers, scene.remote(), "WRITE")
+    allow(scene.target_servers, "poor", "TOPIC", scene.remote(), "WRITE", prefixed=True)
     found = scene.sync()
     assert list(found.partitions) == [TopicPartition(topic, 0), TopicPartition(topic, 1)]
     [failure] = found.failures
@@ -68,7 +48,8 @@ def test_partitions_that_may_not_be_added_are_left_out_and_the_others_copied(sce
 
 def test_a_topic_that_may_not_be_made_is_said_and_stops_no_other(scene: Scene) -> None:
     topics = [scene.create("-may"), scene.create("-not")]
-    allow(scene.target_servers, scene.remote("-may"), "CREATE", "WRITE", "DESCRIBE_CONFIGS")
+    needed = ("CREATE", "WRITE", "DESCRIBE_CONFIGS")
+    allow(scene.target_servers, "poor", "TOPIC", scene.remote("-may"), *needed, prefixed=True)
     found = scene.sync()
     assert list(found.partitions) == [TopicPartition(topics[0], 0)]
     [failure] = found.failures
@@ -87,7 +68,7 @@ def test_internal_topics_that_exist_need_no_permission_to_create(scene: Scene) -
     for name in names[:-2]:
         create_topic(scene.target_servers, name)
     for name in names:
-        allow(scene.target_servers, name, "READ", "WRITE")
+        allow(scene.target_servers, "poor", "TOPIC", name, "READ", "WRITE", prefixed=True)
     found = ensure(scene, scene.flow(*ONE_BROKER))
     missing = {each.topic.name: each.reason for each in found.problems}
     assert missing.pop(names[-2]) == (

@@ -9,18 +9,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from confluent_kafka.admin import (  # type: ignore[attr-defined]
-    AclBinding,
-    AclOperation,
-    AclPermissionType,
-    AdminClient,
-    ResourcePatternType,
-    ResourceType,
-)
+from acl_support import allow, deny
+from confluent_kafka.admin import AdminClient
 from mm2_support import START_SECONDS, Lane, end, numbered, stands_at, stands_there, write_properties
 from records import create_topic, produce
 from test_control_heartbeats import existing_heartbeats
-from test_preflight_security import allow
 from test_run_support import Farshore, wait_until
 
 from farshore.local import Cluster, Security
@@ -56,7 +49,7 @@ def guarded(java: Java) -> Iterator[Cluster]:  # noqa: ARG001
         "guarded", security=Security.SASL_PLAINTEXT, users={MIRROR: "wave-breaker"}, authorizer=True, proxied=True
     ) as cluster:
         for kind, name in (("TOPIC", "*"), ("GROUP", "*"), ("CLUSTER", "kafka-cluster"), ("TRANSACTIONAL_ID", "*")):
-            allow(cluster, MIRROR, kind, name, "ALL")
+            allow(cluster.direct_bootstrap_servers, MIRROR, kind, name, "ALL")
         yield cluster
 
 
@@ -73,7 +66,7 @@ def scene(source_cluster: Cluster, guarded: Cluster, tmp_path_factory: pytest.Te
     spoil(messy, "before")
     create_topic(blind.target.servers, blind.checkpoints_topic, 1, cleanup_policy="compact")
     produce(blind.target.servers, blind.checkpoints_topic, [{"key": b"there is", "value": b"something to read"}])
-    deny_reading(guarded, blind.checkpoints_topic)
+    deny(guarded.direct_bootstrap_servers, MIRROR, "TOPIC", blind.checkpoints_topic, "READ")
     properties = write_properties(tmp_path_factory.mktemp("faults") / "mm2.properties", [messy, blind])
     with Farshore(properties, properties.parent / "farshore.log") as program:
         for lane in (messy, blind):
@@ -132,16 +125,6 @@ def spoil(lane: Lane, when: str) -> None:
         produce(lane.target.servers, topic, [{"key": key, "value": value, "partition": 0} for key, value in some])
     for servers in (lane.source.servers, lane.target.servers):
         produce(servers, "heartbeats", [{"key": b"rubbish %s" % when.encode(), "value": b"rubbish"}])
-
-
-def deny_reading(cluster: Cluster, topic: str) -> None:
-    admin = AdminClient({"bootstrap.servers": cluster.direct_bootstrap_servers})
-    binding = AclBinding(
-        ResourceType.TOPIC, topic, ResourcePatternType.LITERAL, f"User:{MIRROR}", "*", AclOperation.READ,
-        AclPermissionType.DENY,
-    )  # fmt: skip
-    for future in admin.create_acls([binding]).values():
-        future.result(20)
 
 
 def all_is_well(lane: Lane) -> None:

@@ -11,14 +11,7 @@ from collections.abc import Iterator
 from functools import partial
 
 import pytest
-from confluent_kafka.admin import (  # type: ignore[attr-defined]
-    AclBinding,
-    AclOperation,
-    AclPermissionType,
-    AdminClient,
-    ResourcePatternType,
-    ResourceType,
-)
+from acl_support import allow
 from mm2_support import (
     START_SECONDS,
     End,
@@ -185,16 +178,8 @@ def test_heartbeats_are_written_and_copied_only_where_that_is_enabled(lanes: Lan
 
 def test_acls_are_carried_over_only_where_that_is_enabled(lanes: Lanes, first: dict[str, str]) -> None:
     on, still = lanes["on"], lanes["still"]
-    admin = AdminClient({"bootstrap.servers": on.source.servers})
-    bindings = [
-        AclBinding(
-            ResourceType.TOPIC, topic, ResourcePatternType.LITERAL, "User:reader", "*", AclOperation.READ,
-            AclPermissionType.ALLOW,
-        )
-        for topic in (first["still"], first["on"])
-    ]  # fmt: skip
-    for future in admin.create_acls(bindings).values():
-        future.result(20)
+    for topic in (first["still"], first["on"]):
+        allow(on.source.servers, "reader", "TOPIC", topic, "READ")
 
     def allowed(lane: Lane, topic: str) -> bool:
         found = {(acl.topic, acl.principal, acl.operation) for acl in topic_acls(lane.admins[1]) or ()}

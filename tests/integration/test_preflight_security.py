@@ -6,15 +6,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from confluent_kafka.admin import (  # type: ignore[attr-defined]
-    AclBinding,
-    AclOperation,
-    AclPermissionType,
-    AdminClient,
-    ResourcePatternType,
-    ResourceType,
-)
-from test_preflight import SINGLE_BROKER, WITHIN_SECONDS, bad, commit, contents, create, write
+from acl_support import allow
+from test_preflight import SINGLE_BROKER, bad, commit, contents, create, write
 
 from farshore.config import load
 from farshore.local import Cluster, Security
@@ -23,8 +16,6 @@ from farshore.model import TopicPartition
 from farshore.ops.preflight import Level, Report, preflight
 from farshore.wire.positions import position_value, source_key
 
-CLUSTER = ResourceType.BROKER
-"""The client library's enumeration still calls it so."""
 POOR, TRUSTED, PASSWORD = "poor", "trusted", "wave-breaker"
 
 
@@ -54,19 +45,6 @@ def mirrored(source: dict[str, str], target: dict[str, str], topic: str, directo
 
 def plain(cluster: Cluster) -> dict[str, str]:
     return {"bootstrap.servers": cluster.bootstrap_servers}
-
-
-def allow(cluster: Cluster, user: str, kind: str, name: str, *operations: str, prefixed: bool = False) -> None:
-    admin = AdminClient({"bootstrap.servers": cluster.direct_bootstrap_servers})
-    pattern = ResourcePatternType.PREFIXED if prefixed else ResourcePatternType.LITERAL
-    bindings = [
-        AclBinding(
-            CLUSTER if kind == "CLUSTER" else ResourceType[kind], name, pattern, f"User:{user}", "*", AclOperation[each], AclPermissionType.ALLOW
-        )
-        for each in operations
-    ]  # fmt: skip
-    for future in admin.create_acls(bindings).values():
-        future.result(WITHIN_SECONDS)
 
 
 def test_a_cluster_that_never_had_a_group_gets_no_consumer_offsets(
@@ -128,9 +106,10 @@ def test_missing_permissions_on_the_target_are_told_one_by_one(
     commit(guarded, f"{topic}-other", remote, 0)
     key = source_key("MirrorSourceConnector", f"A-{topic}", TopicPartition(topic, 0))
     write(guarded, positions, [position_value(0)], key)  # the sign that there has been a group
-    allow(guarded, POOR, "TOPIC", remote, "DESCRIBE")
-    allow(guarded, POOR, "TOPIC", positions, "READ")
-    allow(guarded, POOR, "TOPIC", "mm2-farshore", "CREATE", prefixed=True)
+    servers = guarded.direct_bootstrap_servers
+    allow(servers, POOR, "TOPIC", remote, "DESCRIBE")
+    allow(servers, POOR, "TOPIC", positions, "READ")
+    allow(servers, POOR, "TOPIC", "mm2-farshore", "CREATE", prefixed=True)
     report = mirrored(
         plain(source_cluster), guarded.client_properties(POOR), topic, tmp_path, "sync.group.offsets.enabled = true"
     )
@@ -162,11 +141,12 @@ def test_with_all_permissions_on_the_target_there_is_no_complaint(
     create(guarded, remote)
     commit(guarded, f"{topic}-other", remote, 0)
     on_topics = ("CREATE", "READ", "WRITE", "ALTER", "ALTER_CONFIGS")
+    servers = guarded.direct_bootstrap_servers
     for prefix in (f"A-{topic}.", f"mm2-offsets.A-{topic}.", "mm2-farshore"):
-        allow(guarded, TRUSTED, "TOPIC", prefix, *on_topics, prefixed=True)
-    allow(guarded, TRUSTED, "GROUP", f"A-{topic}-mm2", "READ")
-    allow(guarded, TRUSTED, "GROUP", f"{topic}-reader", "READ")
-    allow(guarded, TRUSTED, "CLUSTER", "kafka-cluster", "ALTER")
+        allow(servers, TRUSTED, "TOPIC", prefix, *on_topics, prefixed=True)
+    allow(servers, TRUSTED, "GROUP", f"A-{topic}-mm2", "READ")
+    allow(servers, TRUSTED, "GROUP", f"{topic}-reader", "READ")
+    allow(servers, TRUSTED, "CLUSTER", "kafka-cluster", "ALTER")
     before = contents(guarded)
     report = mirrored(
         plain(source_cluster), guarded.client_properties(TRUSTED), topic, tmp_path, "sync.group.offsets.enabled = true"
@@ -183,7 +163,7 @@ def test_missing_permissions_on_the_source_are_told_one_by_one(
     assert bad(hidden)[:1] == [
         f"problem: READ on topic {topic} of A-{topic} is not allowed: needed for copying records"
     ]
-    allow(guarded, POOR, "TOPIC", topic, "DESCRIBE")
+    allow(guarded.direct_bootstrap_servers, POOR, "TOPIC", topic, "DESCRIBE")
     seen = mirrored(guarded.client_properties(POOR), plain(target_cluster), topic, tmp_path, acls_off(topic))
     assert bad(seen) == [
         f"problem: READ on topic {topic} of A-{topic} is not allowed: needed for copying records",
@@ -198,10 +178,11 @@ def test_with_all_permissions_on_the_source_there_is_no_complaint(
     create(guarded, topic)
     write(guarded, topic, [b"1", b"2"])
     commit(guarded, f"{topic}-reader", topic, 1)
-    allow(guarded, TRUSTED, "TOPIC", topic, "READ", "DESCRIBE_CONFIGS")
-    allow(guarded, TRUSTED, "TOPIC", "mm2-offset-syncs.B.internal", "CREATE", "WRITE", "READ")
-    allow(guarded, TRUSTED, "GROUP", topic, "DESCRIBE", prefixed=True)
-    allow(guarded, TRUSTED, "CLUSTER", "kafka-cluster", "DESCRIBE")
+    servers = guarded.direct_bootstrap_servers
+    allow(servers, TRUSTED, "TOPIC", topic, "READ", "DESCRIBE_CONFIGS")
+    allow(servers, TRUSTED, "TOPIC", "mm2-offset-syncs.B.internal", "CREATE", "WRITE", "READ")
+    allow(servers, TRUSTED, "GROUP", topic, "DESCRIBE", prefixed=True)
+    allow(servers, TRUSTED, "CLUSTER", "kafka-cluster", "DESCRIBE")
     report = mirrored(guarded.client_properties(TRUSTED), plain(target_cluster), topic, tmp_path)
     assert bad(report) == []
     flow = report.data()["flows"][0]

@@ -7,14 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 import pytest
-from confluent_kafka.admin import (  # type: ignore[attr-defined]
-    AclBinding,
-    AclOperation,
-    AclPermissionType,
-    AdminClient,
-    ResourcePatternType,
-    ResourceType,
-)
+from acl_support import allow
 from test_raw_client import asynchronous, create, leader, raw, read, sample
 from test_raw_client_security import connection_of
 
@@ -272,7 +265,7 @@ async def test_missing_permissions_are_named(java: Java, topic: str) -> None:  #
                 await cluster.init_producer_id(topic)
             with pytest.raises(PermissionDenied, match=r"IDEMPOTENT_WRITE on the cluster, or WRITE on some topic$"):
                 await cluster.init_producer_id()
-            allow_writing_as(guarded, topic)
+            allow(guarded.direct_bootstrap_servers, USER, "TRANSACTIONAL_ID", topic, "WRITE")  # and so DESCRIBE
             while True:
                 try:
                     identity = await cluster.init_producer_id(topic)
@@ -281,14 +274,3 @@ async def test_missing_permissions_are_named(java: Java, topic: str) -> None:  #
                     await asyncio.sleep(0.1)
             joined = await cluster.add_to_transaction(topic, identity, [TopicPartition(topic, 0)])
             assert [error_info(code).name for code in joined.values()] == ["TOPIC_AUTHORIZATION_FAILED"]
-
-
-def allow_writing_as(cluster: Cluster, transactional_id: str) -> None:
-    """WRITE brings DESCRIBE with it."""
-    admin = AdminClient({"bootstrap.servers": cluster.direct_bootstrap_servers})
-    acl = AclBinding(
-        ResourceType.TRANSACTIONAL_ID, transactional_id, ResourcePatternType.LITERAL, f"User:{USER}", "*",
-        AclOperation.WRITE, AclPermissionType.ALLOW,
-    )  # fmt: skip
-    for done in admin.create_acls([acl]).values():
-        done.result(20)

@@ -8,14 +8,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from confluent_kafka.admin import (  # type: ignore[attr-defined]
-    AclBinding,
-    AclOperation,
-    AclPermissionType,
-    AdminClient,
-    ResourcePatternType,
-    ResourceType,
-)
+from acl_support import allow
+from confluent_kafka.admin import AdminClient
 from records import create_topic, produce
 from test_run_support import Load, Mirror, wait_until
 
@@ -53,17 +47,6 @@ def values(first: int, last: int) -> list[dict[str, bytes]]:
 
 def topics_on(cluster: Cluster) -> set[str]:
     return set(AdminClient({"bootstrap.servers": cluster.direct_bootstrap_servers}).list_topics(timeout=20).topics)
-
-
-def allow(cluster: Cluster, kind: str, name: str, *operations: str, prefixed: bool = False) -> None:
-    pattern = ResourcePatternType.PREFIXED if prefixed else ResourcePatternType.LITERAL
-    bindings = [
-        AclBinding(ResourceType[kind], name, pattern, "User:poor", "*", AclOperation[each], AclPermissionType.ALLOW)
-        for each in operations
-    ]
-    admin = AdminClient({"bootstrap.servers": cluster.direct_bootstrap_servers})
-    for future in admin.create_acls(bindings).values():
-        future.result(20)
 
 
 def test_a_target_that_is_away_at_the_start_is_said_once_and_waited_for(
@@ -164,17 +147,18 @@ def test_a_topic_that_may_not_be_made_is_shown_and_the_others_are_copied(
         produce(source_cluster.bootstrap_servers, each, values(0, 100))
     mirror = Mirror(tmp_path, source_cluster, guarded, f"{topic}.*")
     mirror.configure(guarded.client_properties("poor"), "B.")
-    allow(guarded, "TOPIC", "mm2-", "ALL", prefixed=True)
-    allow(guarded, "TOPIC", mirror.remote(may), "CREATE", "WRITE", "DESCRIBE_CONFIGS")
+    servers = guarded.direct_bootstrap_servers
+    allow(servers, "poor", "TOPIC", "mm2-", "ALL", prefixed=True)
+    allow(servers, "poor", "TOPIC", mirror.remote(may), "CREATE", "WRITE", "DESCRIBE_CONFIGS")
     with mirror.running() as program:
         wait_until(
             lambda: f"grant our principal READ on the group {mirror.alias}-mm2" in program.said, "what is missing"
         )
-        allow(guarded, "GROUP", f"{mirror.alias}-mm2", "READ")
+        allow(servers, "poor", "GROUP", f"{mirror.alias}-mm2", "READ")
         wait_until(lambda: mirror.has_copied(may, 100), "what is allowed being copied")
         refusal = f"{may_not} is not copied: B: {mirror.remote(may_not)} is not to be seen and may not be created"
         wait_until(lambda: refusal in program.said, "the refusal shown")
-        allow(guarded, "TOPIC", mirror.remote(may_not), "CREATE", "WRITE", "DESCRIBE_CONFIGS")
+        allow(servers, "poor", "TOPIC", mirror.remote(may_not), "CREATE", "WRITE", "DESCRIBE_CONFIGS")
         wait_until(lambda: mirror.has_copied(may_not, 100), "what is allowed now being copied")
         assert program.said.count(refusal) == 1, program.said
         assert program.stop() == 0, program.said
@@ -185,25 +169,26 @@ def test_a_topic_that_may_not_be_made_is_shown_and_the_others_are_copied(
 def test_a_topic_that_may_be_seen_but_not_read_is_shown_and_the_others_are_copied(
     target_cluster: Cluster, guarded: Cluster, topic: str, tmp_path: Path
 ) -> None:
+    servers = guarded.direct_bootstrap_servers
     may, may_not = f"{topic}-may", f"{topic}-not"
     for each in (may, may_not):
-        create_topic(guarded.direct_bootstrap_servers, each)
-        produce(guarded.direct_bootstrap_servers, each, values(0, 100))
+        create_topic(servers, each)
+        produce(servers, each, values(0, 100))
     # One slot for both, so that each request is for what may be read and for what may not.
     settings = {"tasks.max": "1", "offset-syncs.topic.location": "target"}
     mirror = Mirror(tmp_path, guarded, target_cluster, f"{topic}.*", **settings)
     mirror.configure(guarded.client_properties("poor"), f"{mirror.alias}.")
-    allow(guarded, "TOPIC", may, "READ", "DESCRIBE_CONFIGS")
-    allow(guarded, "TOPIC", may_not, "DESCRIBE", "DESCRIBE_CONFIGS")
+    allow(servers, "poor", "TOPIC", may, "READ", "DESCRIBE_CONFIGS")
+    allow(servers, "poor", "TOPIC", may_not, "DESCRIBE", "DESCRIBE_CONFIGS")
     with mirror.running() as program:
         wait_until(lambda: mirror.has_copied(may, 100), "what is allowed being copied")
         wait_until(lambda: bool(mirror.troubles()), "the refusal on the board")
         (trouble,) = mirror.troubles()
         assert (trouble.partition, trouble.kind) == (f"{may_not}-0", "refused")
         assert f"grant our principal READ on {may_not}" in trouble.reason
-        produce(guarded.direct_bootstrap_servers, may, values(100, 200))
+        produce(servers, may, values(100, 200))
         wait_until(lambda: mirror.has_copied(may, 200), "what is allowed going on", 30)
-        allow(guarded, "TOPIC", may_not, "READ")
+        allow(servers, "poor", "TOPIC", may_not, "READ")
         wait_until(lambda: mirror.has_copied(may_not, 100), "what is allowed now being copied")
         wait_until(lambda: not mirror.troubles(), "the refusal gone from the board")
         assert program.said.count(f"grant our principal READ on {may_not}") == 1, program.said
@@ -219,15 +204,16 @@ def test_what_exactly_once_may_not_do_is_said_once_at_the_start_and_it_begins_wh
     produce(source_cluster.bootstrap_servers, topic, values(0, 100))
     mirror = Mirror(tmp_path, source_cluster, guarded, topic)
     mirror.configure({**guarded.client_properties("poor"), "exactly.once.source.support": "enabled"}, "B.")
-    allow(guarded, "TOPIC", "mm2-", "ALL", prefixed=True)
-    allow(guarded, "TOPIC", mirror.remote(topic), "CREATE", "WRITE", "DESCRIBE_CONFIGS")
-    allow(guarded, "GROUP", f"{mirror.alias}-mm2", "READ")
+    servers = guarded.direct_bootstrap_servers
+    allow(servers, "poor", "TOPIC", "mm2-", "ALL", prefixed=True)
+    allow(servers, "poor", "TOPIC", mirror.remote(topic), "CREATE", "WRITE", "DESCRIBE_CONFIGS")
+    allow(servers, "poor", "GROUP", f"{mirror.alias}-mm2", "READ")
     ids = f"{mirror.alias}-mm2-MirrorSourceConnector-"
     with mirror.running() as program:
         needed = f"grant our principal WRITE and DESCRIBE on the transactional id {ids}"
         wait_until(lambda: needed in program.said, "what is missing")
         assert f"all slots need {ids}0 to {ids}1" in program.said
-        allow(guarded, "TRANSACTIONAL_ID", ids, "WRITE", "DESCRIBE", prefixed=True)
+        allow(servers, "poor", "TRANSACTIONAL_ID", ids, "WRITE", "DESCRIBE", prefixed=True)
         wait_until(lambda: mirror.has_copied(topic, 100), "what is allowed now being copied")
         assert program.said.count(needed) == 1, program.said
         assert program.stop() == 0, program.said
