@@ -23,7 +23,7 @@ from confluent_kafka.admin import AdminClient
 from records import create_topic, read_all
 from test_control_groups import consumer
 from test_java_parity import ask, word
-from test_run_support import WAIT_SECONDS, wait_until
+from test_run_support import WAIT_SECONDS, replication_factors, wait_until
 
 from farshore.config import FlowSettings, load
 from farshore.config.security import Connection
@@ -42,13 +42,7 @@ START_SECONDS = 400.0
 IDENTITY = "org.apache.kafka.connect.mirror.IdentityReplicationPolicy"
 
 QUICK = {
-    "replication.factor": "1",
-    "offset-syncs.topic.replication.factor": "1",
-    "checkpoints.topic.replication.factor": "1",
-    "heartbeats.topic.replication.factor": "1",
-    "offset.storage.replication.factor": "1",
-    "status.storage.replication.factor": "1",
-    "config.storage.replication.factor": "1",
+    **replication_factors(1),
     "refresh.topics.interval.seconds": "1",
     "refresh.groups.interval.seconds": "1",
     "emit.checkpoints.interval.seconds": "1",

@@ -9,7 +9,7 @@ from chaos import PARTITIONS, PATIENCE_SECONDS, RATE, Chaos, Supervised
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 from records import read_all
-from test_run_support import Load, Mirror, recopied, wait_until
+from test_run_support import Load, Mirror, recopied, replication_factors, wait_until
 
 from farshore.local import Cluster
 
@@ -20,15 +20,6 @@ REPEATED_SECONDS = 5.0
 repeats what was acknowledged since, a second of records, and the five batches a partition that were in flight. The rest
 is for a machine so busy that writing the notes takes seconds itself."""
 
-THREE = dict.fromkeys(
-    [
-        "replication.factor", "offset-syncs.topic.replication.factor", "checkpoints.topic.replication.factor",
-        "heartbeats.topic.replication.factor", "offset.storage.replication.factor",
-        "status.storage.replication.factor", "config.storage.replication.factor",
-    ],
-    "3",
-)  # fmt: skip
-
 
 @pytest.mark.parametrize("support", ["disabled", "enabled"], ids=["at least once", "exactly once"])
 def test_whatever_is_killed_nothing_is_lost_and_little_is_copied_twice(
@@ -37,7 +28,7 @@ def test_whatever_is_killed_nothing_is_lost_and_little_is_copied_twice(
     source, target = threes
     admin = AdminClient({"bootstrap.servers": source.bootstrap_servers})
     admin.create_topics([NewTopic(topic, PARTITIONS, 3)])[topic].result(30)
-    settings = {**THREE, "B.exactly.once.source.support": support}
+    settings = {**replication_factors(3), "B.exactly.once.source.support": support}
     mirror = Mirror(tmp_path, source, target, topic, **settings)
     with Supervised(mirror) as farshore:
         wait_until(lambda: len(mirror.held()) == PARTITIONS, "slots for all partitions", PATIENCE_SECONDS, every=1.0)

@@ -10,7 +10,7 @@ import pytest
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 from records import create_topic
-from test_run_support import Load, Mirror, wait_until
+from test_run_support import Load, Mirror, replication_factors, wait_until
 
 from farshore.local import Cluster, Security, prepare, started
 from farshore.local.broker import Broker
@@ -65,14 +65,11 @@ def test_every_broker_of_a_cluster_is_replaced_one_after_another_while_records_a
     single = Cluster("single")
     source, target = (threefold, single) if side == "source" else (single, threefold)
     with started(threefold, single):
-        copies = {"source": (3, "1"), "target": (1, "3")}[side]
+        here, there = len(source.brokers), len(target.brokers)
         admin = AdminClient({"bootstrap.servers": source.direct_bootstrap_servers})
-        admin.create_topics([NewTopic(topic, PARTITIONS, copies[0])])[topic].result(30)
-        factors = {
-            f"{prefix}replication.factor": copies[1]
-            for prefix in ("", "checkpoints.topic.", "heartbeats.topic.", "offset.storage.", "config.storage.", "status.storage.")
-        }  # fmt: skip
-        factors["offset-syncs.topic.replication.factor"] = str(copies[0])
+        admin.create_topics([NewTopic(topic, PARTITIONS, here)])[topic].result(30)
+        # Of all that a mirror writes only its syncs are on the source.
+        factors = {**replication_factors(there), "offset-syncs.topic.replication.factor": str(here)}
         mirror = Mirror(tmp_path, source, target, topic, **factors)
         new_nodes = {broker.node.id: moved(broker.node) for broker in threefold.brokers}
         alias = mirror.alias if side == "source" else "B"

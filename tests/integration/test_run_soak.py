@@ -18,10 +18,9 @@ from chaos import newest_values
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 from records import read_all
-from test_run_chaos import THREE
 from test_run_long import is_in_sync
 from test_run_memory import MEGABYTE, memory
-from test_run_support import Farshore, Load, Mirror, descendants_of, recopied, wait_until
+from test_run_support import Farshore, Load, Mirror, descendants_of, recopied, replication_factors, wait_until
 
 from farshore.local import Cluster
 from farshore.local.broker import Broker
@@ -88,7 +87,7 @@ def test_brokers_restarted_every_minute_lose_repeat_and_swap_no_record_and_memor
     source, target = threes
     admin = AdminClient({"bootstrap.servers": source.bootstrap_servers})
     admin.create_topics([NewTopic(topic, PARTITIONS, 3)])[topic].result(30)
-    mirror = Mirror(tmp_path, source, target, topic, **THREE, **{"tasks.max": str(SLOTS)})
+    mirror = Mirror(tmp_path, source, target, topic, **replication_factors(3), **{"tasks.max": str(SLOTS)})
     with mirror.running() as program:
         wait_until(lambda: len(mirror.held()) == PARTITIONS, "slots for all partitions", PATIENCE_SECONDS, every=1.0)
         with Load(source, topic, PARTITIONS, RATE) as load, Footprint(program, SOAK_SECONDS / LOOKS) as footprint:

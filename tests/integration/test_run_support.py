@@ -50,6 +50,15 @@ def wait_until(true: Callable[[], bool], what: str, within: float = WAIT_SECONDS
         time.sleep(every)
 
 
+def replication_factors(copies: int) -> dict[str, str]:
+    """Every topic that a mirror makes, whether for records or for itself, is on so many brokers."""
+    internal = (
+        "offset-syncs.topic", "checkpoints.topic", "heartbeats.topic",
+        "offset.storage", "status.storage", "config.storage",
+    )  # fmt: skip
+    return {"replication.factor": str(copies), **{f"{each}.replication.factor": str(copies) for each in internal}}
+
+
 class Mirror:
     """A flow between two clusters under a source alias that no other test uses, so clusters may be shared."""
 
@@ -67,13 +76,7 @@ class Mirror:
             f"{self.alias}->B.enabled": "true",
             f"{self.alias}->B.topics": topics,
             f"B->{self.alias}.enabled": "false",
-            "replication.factor": "1",
-            "offset-syncs.topic.replication.factor": "1",
-            "checkpoints.topic.replication.factor": "1",
-            "heartbeats.topic.replication.factor": "1",
-            "offset.storage.replication.factor": "1",
-            "status.storage.replication.factor": "1",
-            "config.storage.replication.factor": "1",
+            **replication_factors(1),
             "B.offset.flush.interval.ms": "1000",
             "tasks.max": "2",
             "refresh.topics.interval.seconds": "1",
