@@ -51,7 +51,7 @@ def _show(console: Console, flow: FlowStatus) -> None:
         console.print(Text(flow.unreadable, style="red"), soft_wrap=True)
     _show_slots(console, flow)
     _show_troubles(console, flow)
-    if flow.upkeep is not None and flow.state in (State.RUNNING, State.IDLE):
+    if flow.upkeep is not None and flow.state is not None and flow.state.at_work:
         _show_upkeep(console, flow.upkeep)
     _show_gaps(console, flow)
 

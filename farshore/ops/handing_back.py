@@ -42,7 +42,7 @@ def hand_back(flow: FlowSettings, say: Callable[[str], None]) -> HandedBack | No
         return None
     asked = 0
     with watching(flow) as watch:
-        if sight.state in (State.RUNNING, State.IDLE):
+        if sight.state.at_work:
             watch.picture.begin_with(sight.picture)
 
         def ask_to_end() -> None:

@@ -89,7 +89,7 @@ def holding(
         _take(lock, flow, within, meanwhile)
         # Slots of a driver that was killed may copy on until their lease has lapsed.
         sight = look(flow)
-        if sight.state in (State.RUNNING, State.STOPPING, State.IDLE):
+        if sight.state.at_work or sight.state is State.STOPPING:
             raise CommandRefused(f"{flow.flow} is still being copied by a Farshore: try again when it has stopped")
         yield Held(flow, sight.picture, ensured.partitions, lock)
 

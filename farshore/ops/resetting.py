@@ -17,7 +17,7 @@ from farshore.model import TopicPartition
 from farshore.ops.flows import Logs, look_at_logs, named, offsets_at, partitions_of, reset_policy, target_cluster
 from farshore.ops.holding import Held, holding
 from farshore.ops.moves import Move, moves_to
-from farshore.ops.sight import GLANCE_SECONDS, State, look
+from farshore.ops.sight import GLANCE_SECONDS, look
 from farshore.selection import Filter
 
 _RESET_BY_HAND = "reset by hand"
@@ -96,7 +96,7 @@ def preview_reset(flow: FlowSettings, topics: str, destination: Destination) -> 
     there = target_cluster(flow).topics().get(flow.positions_topic)
     positions = {} if there is None else read_positions(Books.of(flow, there), flow.flow, flow.worker.connection)
     moves, _ = _plan(flow, partitions, positions, destination)
-    return Preview(moves, look(flow, GLANCE_SECONDS).state in (State.RUNNING, State.IDLE))
+    return Preview(moves, look(flow, GLANCE_SECONDS).state.at_work)
 
 
 @contextmanager
@@ -104,7 +104,7 @@ def resetting(flow: FlowSettings, topics: str, destination: Destination) -> Iter
     """The flow is held in the block, and nothing is changed before `Reset.write`. Raises BadArgument, CommandRefused if
     anybody has the flow, KafkaError."""
     partitions = _chosen(flow, topics)
-    if look(flow, GLANCE_SECONDS).state in (State.RUNNING, State.IDLE):
+    if look(flow, GLANCE_SECONDS).state.at_work:
         raise CommandRefused(
             f"{flow.flow} is running, and would write its own positions over those of a reset: stop it first; to go "
             "past records while it runs there is `farshore skip`"

@@ -35,6 +35,11 @@ class State(StrEnum):
     LAPSED = "lapsed"
     """It did not stop in order: killed, or out of touch with the target."""
 
+    @property
+    def at_work(self) -> bool:
+        """Somebody has the flow and goes on with it, which whoever is stopping does not."""
+        return self in (State.RUNNING, State.IDLE)
+
 
 @dataclass(frozen=True, slots=True)
 class Sight:
