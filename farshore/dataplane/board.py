@@ -20,6 +20,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, is_dataclass
+from functools import cache
 from itertools import groupby
 from typing import Any, get_args, get_type_hints
 
@@ -199,7 +200,7 @@ def decode(key: bytes | None, value: bytes | None) -> Entry | None:
 
 def _check(entry: Any) -> None:
     """Raises TypeError where a text stands for a number, and the like: whoever reads the entry relies on it."""
-    for name, kinds in _kinds_of(type(entry)).items():
+    for name, kinds in _kinds_of(entry.__class__).items():
         value = getattr(entry, name)
         for each in value if isinstance(value, tuple) else ():
             if is_dataclass(each):
@@ -208,19 +209,15 @@ def _check(entry: Any) -> None:
             raise TypeError(f"{name} is {value!r}")
 
 
+@cache
 def _kinds_of(entry: type) -> Mapping[str, frozenset[Any]]:
     """Of which types fields may be; none for those that are made of others."""
-    if entry not in _KINDS:
-        scalars = frozenset({int, float, str, bool, type(None)})
-        found = {}
-        for name, hint in get_type_hints(entry).items():
-            kinds = frozenset(get_args(hint) or (hint,)) & scalars if not hasattr(hint, "__origin__") else frozenset()
-            found[name] = kinds | {int} if float in kinds else kinds
-        _KINDS[entry] = found
-    return _KINDS[entry]
-
-
-_KINDS: dict[type, Mapping[str, frozenset[Any]]] = {}
+    scalars = frozenset({int, float, str, bool, type(None)})
+    found = {}
+    for name, hint in get_type_hints(entry).items():
+        kinds = frozenset(get_args(hint) or (hint,)) & scalars if not hasattr(hint, "__origin__") else frozenset()
+        found[name] = kinds | {int} if float in kinds else kinds
+    return found
 
 
 def _topics(copied: tuple[Copied, ...]) -> list[list[Any]]:
