@@ -81,8 +81,8 @@ class Committing(Flushing):
 
     async def _commit(self, *, letting_go: bool = False) -> Notes:
         """What was committed. With nothing to commit, only syncs that could not be written are tried again."""
-        if not self._transaction.is_open and not self._notes(letting_go).positions:
-            left = Notes(syncs=self._progress.due().syncs)
+        if not self._transaction.is_open and not (due := self._progress.due()).positions:
+            left = Notes(syncs=due.syncs)
             self._syncing.begin(left.syncs)
             return left
         unsettled = await self._slot.settle(_SETTLE_WITHIN_SECONDS)
