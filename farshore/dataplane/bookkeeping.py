@@ -99,7 +99,7 @@ class Bookkeeper:
         if records:
             self._to_target.write(records)
 
-    def write_syncs(self, notes: Notes, within: float = 20.0) -> None:
+    def write_syncs(self, notes: Notes, within: float) -> None:
         if self._books.syncs_topic is not None and notes.syncs:
             syncs = [self._sync(sync, run, self._books.syncs_topic) for sync, run in notes.syncs]
             self._to_syncs.write(syncs, within)
