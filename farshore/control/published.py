@@ -23,10 +23,6 @@ IsExact = Callable[[TopicPartition, int], bool]
 """Whether it is certain where a group that stands there goes on."""
 
 
-def _never(_at: TopicPartition, _offset: int) -> bool:
-    return False
-
-
 class Published:
     """The last checkpoint of each group and partition: what a new one is compared with. Does no I/O."""
 
@@ -46,9 +42,7 @@ class Published:
         for each in checkpoints:
             self._last.setdefault(each.group, {})[each.partition] = each
 
-    def news(
-        self, group: str, offsets: Offsets, translate: Translate, is_exact: IsExact = _never
-    ) -> Iterator[Checkpoint]:
+    def news(self, group: str, offsets: Offsets, translate: Translate, is_exact: IsExact) -> Iterator[Checkpoint]:
         """What to publish for a group: the first of a partition, one further on downstream, or one of a group that
         itself went back upstream.
 

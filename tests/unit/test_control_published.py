@@ -26,7 +26,8 @@ def published() -> Published:
 
 
 def news(known: Published, upstream: int, downstream: int | None, metadata: str = "") -> list[Checkpoint]:
-    found = list(known.news("g", {ORDERS: Committed(upstream, metadata)}, lambda _at, _offset: downstream))
+    offsets = {ORDERS: Committed(upstream, metadata)}
+    found = list(known.news("g", offsets, lambda *_: downstream, lambda *_: False))
     known.add(found)
     return found
 
