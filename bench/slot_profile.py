@@ -20,6 +20,8 @@ from collections.abc import Sequence
 from contextlib import nullcontext
 from pathlib import Path
 
+import uvloop
+
 from bench.cases import CASES, Case
 from bench.disk import tally
 from bench.load import create_topic, delete_topics, write_payloads, write_topic
@@ -67,7 +69,7 @@ def _copy_once(scene: Scene, case: Case, number: int, profile: cProfile.Profile 
         time.sleep(_PAUSE_SECONDS)
     began, cpu_before = time.monotonic(), time.process_time()
     with profile or nullcontext():
-        slot = asyncio.run(copy(scene, remote, case.partitions))
+        slot = uvloop.run(copy(scene, remote, case.partitions))
     seconds, cpu = time.monotonic() - began, time.process_time() - cpu_before
     found = tally(scene.target_log(remote))
     delete_topics(servers, remote)

@@ -13,6 +13,8 @@ import os
 from collections.abc import AsyncIterator, Collection, Coroutine
 from dataclasses import dataclass
 
+import uvloop
+
 from farshore.config.security import Connection
 from farshore.dataplane import board
 from farshore.dataplane.assignment import Limits
@@ -82,7 +84,7 @@ def copy_slot(order: Order) -> Outcome:
     task = _Task(order)
     error: str | None = None
     try:
-        asyncio.run(task.run())
+        uvloop.run(task.run())
     except FarshoreError as failure:
         error = str(failure)
     except Exception as failure:

@@ -1,4 +1,4 @@
-"""The two requests that carry record batches: the hot path, one copy of the bytes at each end."""
+"""The two requests that carry record batches: the hot path. Batches go into a request without being copied."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ from typing import Any
 
 from aiokafka.protocol import fetch, produce
 
+from farshore.kafka.raw_batch_answers import FetchResponse, ProduceResponse, fetch_response, produce_response
 from farshore.kafka.raw_fetch_session import FetchAnswer, SessionRequest
-from farshore.kafka.raw_model import Fetched, FetchPartition, IsolationLevel, Produced, ProducePartition
+from farshore.kafka.raw_model import FetchPartition, IsolationLevel, Produced, ProducePartition
 from farshore.kafka.raw_requests import CONSUMER, Request, UnknownToBroker, by_topic
 
 
@@ -42,22 +43,14 @@ class Fetch(Request[FetchAnswer]):
         fields: tuple[Any, ...] = (*limits, *session, topics, by_topic(self.session.forgotten))
         return struct_class(*fields, self.rack) if version >= 11 else struct_class(*fields)
 
-    def read(self, response: Any) -> FetchAnswer:
-        throttle_ms = response.throttle_time_ms
-        has_session = response.API_VERSION >= 7
-        refused, session_id = (response.error_code, response.session_id) if has_session else (0, 0)
-        answers = []
-        for topic, partitions in response.topics:
-            for number, error, high_watermark, last_stable, *rest, records in partitions:
-                log_start = rest.pop(0) if response.API_VERSION >= 5 else -1
-                aborted, preferred = tuple(rest[0] or ()), (rest[1] if len(rest) > 1 else -1)
-                replica = preferred if preferred >= 0 else None
-                offsets = (high_watermark, last_stable, log_start)
-                answers.append(Fetched(topic, number, error, *offsets, aborted, replica, records or b"", throttle_ms))
-        return FetchAnswer(refused, session_id, throttle_ms, answers)
+    def decoded(self, prepared: Any, body: memoryview) -> FetchResponse:
+        return fetch_response(body, prepared.API_VERSION)
 
-    def silence_ms(self, response: Any) -> int:
-        return int(response.throttle_time_ms) if response.API_VERSION >= 8 else 0
+    def read(self, response: FetchResponse) -> FetchAnswer:
+        return FetchAnswer(response.error, response.session_id, response.throttle_time_ms, response.partitions)
+
+    def silence_ms(self, response: FetchResponse) -> int:
+        return response.throttle_time_ms if response.version >= 8 else 0
 
 
 def _fetch_partition(one: FetchPartition, version: int) -> tuple[int, ...]:
@@ -97,20 +90,14 @@ class Produce(Request[list[Produced]]):
                 parts += (struct.pack(">ii", one.partition, len(one.batch)), one.batch)
         return parts
 
-    def read(self, response: Any) -> list[Produced]:
-        answers = []
-        for topic, partitions in response.topics:
-            for number, error, base_offset, append_time, *rest in partitions:
-                log_start = rest[0] if rest else -1
-                record_errors, message = (tuple(rest[1] or ()), rest[2]) if len(rest) > 1 else ((), None)
-                offsets = (base_offset, append_time, log_start)
-                answers.append(
-                    Produced(topic, number, error, *offsets, record_errors, message, response.throttle_time_ms)
-                )
-        return answers
+    def decoded(self, prepared: Any, body: memoryview) -> ProduceResponse:
+        return produce_response(body, prepared.API_VERSION)
 
-    def silence_ms(self, response: Any) -> int:
-        return int(response.throttle_time_ms) if response.API_VERSION >= 6 else 0
+    def read(self, response: ProduceResponse) -> list[Produced]:
+        return response.partitions
+
+    def silence_ms(self, response: ProduceResponse) -> int:
+        return response.throttle_time_ms if response.version >= 6 else 0
 
 
 def _text(value: str | None) -> bytes:

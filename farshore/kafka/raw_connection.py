@@ -1,4 +1,4 @@
-"""aiokafka's connection to one broker, made fit for whole batches: joined once, written with a bound, closed for sure.
+"""aiokafka's connection to one broker, fit for whole batches: read in place, written with a bound, closed for sure.
 
 aiokafka keeps its connection to itself, so its version is pinned, and this module is the only one that relies on how
 it works inside.
@@ -12,19 +12,18 @@ import math
 import struct
 import time
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from aiokafka.abc import AbstractTokenProvider
-from aiokafka.conn import AIOKafkaConnection
+from aiokafka.conn import AIOKafkaConnection, CloseReason
+from aiokafka.errors import CorrelationIdError
 from aiokafka.protocol.admin import SaslAuthenticateRequest
 
 from farshore.config.security import Connection, OAuth, Plain, Sasl, Scram
+from farshore.kafka.raw_frames import Frames
 from farshore.kafka.raw_model import BrokerAddress
 from farshore.kafka.sslcontext import ssl_context
 from farshore.kafka.tokens import Token, fetch_token
-
-WRITE_BUFFER_LIMIT = 1 << 20
-"""Bytes that may wait for the socket before a connection stops being writable; one more request may come on top."""
 
 _CLOSE_WITHIN_SECONDS = 1.0
 _TOKEN_USED_FOR = 0.8  # of its lifetime, like Java
@@ -107,7 +106,7 @@ class BrokerConnection(AIOKafkaConnection):  # type: ignore[misc]
 
     renew_at: float = math.inf
     """By the loop's clock: soon after, the broker will close the connection for want of a new login (KIP-368)."""
-    _transport: asyncio.WriteTransport | None = None
+    _frames: Frames | None = None
 
     @property
     def versions(self) -> dict[int, tuple[int, int]]:
@@ -120,32 +119,44 @@ class BrokerConnection(AIOKafkaConnection):  # type: ignore[misc]
         """Answers somebody still waits for."""
         return [answer for _, _, answer in self._requests if not answer.done()]
 
+    async def connect(self) -> None:
+        """aiokafka's way, but for its streams."""
+        self._closed_fut = self._loop.create_future()
+        frames = Frames(self._handle_frame, self._lost)
+        await self._loop.create_connection(lambda: frames, self._host, self._port, ssl=self._ssl_context)
+        self._frames = self._reader = self._writer = frames
+        self._read_task = self._loop.create_future()  # what aiokafka would cancel
+        await self._do_version_lookup()
+        if self._security_protocol.startswith("SASL_"):
+            await self._do_sasl_handshake()
+
     async def writable(self) -> None:
         """Return when less than about WRITE_BUFFER_LIMIT bytes wait for the socket. Raises OSError if it is lost."""
         if self._writer is None:
             raise ConnectionResetError("the connection was lost")
         await self._writer.drain()
 
-    def write(self, prepared: Any, parts: Sequence[bytes]) -> asyncio.Future[Any]:
-        """Send the request whose bytes behind the header are `parts`; the future holds aiokafka's response struct.
+    def write(self, prepared: Any, parts: Sequence[bytes], decode: Callable[[memoryview], Any]) -> asyncio.Future[Any]:
+        """Send the request whose bytes behind the header are `parts`; the future holds the answer.
 
-        Cancelling the future is safe: the answer is then dropped when it comes.
+        `decode` gets the answer's bytes behind its header, which are gone when it returns. What it raises ends the
+        connection. Cancelling the future is safe: the answer is then dropped when it comes.
         """
         if self._writer is None:
             raise ConnectionResetError("the connection was lost")
         correlation_id = self._next_correlation_id()
         header = prepared.build_request_header(correlation_id=correlation_id, client_id=self._client_id).encode()
         size = len(header) + sum(map(len, parts))
-        self._writer.write(b"".join((struct.pack(">i", size), header, *parts)))
+        self._writer.writelines((struct.pack(">i", size) + header, *parts))
         answer: asyncio.Future[Any] = self._loop.create_future()
-        self._requests.append((correlation_id, prepared, answer))
+        self._requests.append((correlation_id, _Expected(prepared.FLEXIBLE_VERSION, decode), answer))
         return answer
 
     def abort(self) -> None:
         """Close without waiting for unsent bytes or for TLS to say goodbye. Whoever waits for an answer fails."""
         self.close()
-        if self._transport is not None:
-            self._transport.abort()
+        if self._frames is not None:
+            self._frames.abort()
 
     async def shut(self) -> None:
         """Close, and wait until the socket is gone, for a second at most."""
@@ -165,10 +176,39 @@ class BrokerConnection(AIOKafkaConnection):  # type: ignore[misc]
             self.renew_at = self._loop.time() + _SESSION_USED_FOR * lifetime_ms / 1000
         return response
 
-    def _create_reader_task(self) -> asyncio.Task[None]:
-        """aiokafka calls it as soon as there is a socket."""
-        transport: asyncio.WriteTransport = self._writer.transport
-        transport.set_write_buffer_limits(high=WRITE_BUFFER_LIMIT)
-        self._transport = transport
-        task: asyncio.Task[None] = super()._create_reader_task()
-        return task
+    def _handle_frame(self, frame: memoryview) -> None:
+        """aiokafka decodes the answers of its handshakes, we the others."""
+        if not self._requests:
+            return  # closed meanwhile
+        correlation_id, request, answer = self._requests[0]
+        try:
+            if not isinstance(request, _Expected):
+                super()._handle_frame(bytes(frame))
+                return
+            body = request.body(frame, correlation_id)
+            if not answer.done():
+                answer.set_result(request.decode(body))
+        except Exception as error:
+            self.close(CloseReason.OUT_OF_SYNC, error)
+            return
+        self._requests.popleft()
+
+    def _lost(self, error: Exception | None) -> None:
+        self.close(CloseReason.CONNECTION_BROKEN, error or EOFError("the broker closed the connection"))
+        if not self._closed_fut.done():
+            self._closed_fut.set_result(None)
+
+
+class _Expected(NamedTuple):
+    """An answer that is waited for."""
+
+    flexible: bool
+    decode: Callable[[memoryview], Any]
+
+    def body(self, frame: memoryview, correlation_id: int) -> memoryview:
+        (answered,) = struct.unpack_from(">i", frame)
+        if answered != correlation_id:
+            raise CorrelationIdError(f"it answers request {answered}, not {correlation_id}")
+        if self.flexible and frame[4] != 0:
+            raise ValueError("tags in the header of an answer")
+        return frame[5 if self.flexible else 4 :]

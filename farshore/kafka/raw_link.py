@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import random
 from collections.abc import Awaitable, Callable
 from typing import Any
@@ -94,7 +95,8 @@ class Link:
                 await connection.writable()
                 if self._losses != losses:
                     raise _again(self._failure)
-                return connection, connection.write(prepared, request.encoded(prepared))
+                decode = functools.partial(request.decoded, prepared)
+                return connection, connection.write(prepared, request.encoded(prepared), decode)
             except OSError as error:
                 raise self._drop(connection, while_waiting(error, self._alias, self.address)) from error
 

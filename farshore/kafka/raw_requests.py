@@ -9,6 +9,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from io import BytesIO
 from typing import Any, ClassVar, Generic, TypeVar
 
 from aiokafka.protocol import metadata, offset
@@ -63,8 +64,12 @@ class Request(ABC, Generic[AnswerT]):
     def build(self, struct_class: type[Any]) -> Any: ...
 
     def encoded(self, prepared: Any) -> Sequence[bytes]:
-        """The request's bytes behind the header, in parts still to be joined."""
+        """The request's bytes behind the header, in parts."""
         return (prepared.encode(),)
+
+    def decoded(self, prepared: Any, body: memoryview) -> Any:
+        """The response out of its bytes behind the header. What it raises means that they are not what they should."""
+        return prepared.RESPONSE_TYPE.decode(BytesIO(body))
 
     @abstractmethod
     def read(self, response: Any) -> AnswerT: ...

@@ -15,7 +15,7 @@ from farshore.config.entries import Entry, Findings, Origin
 from farshore.config.security import Connection, read_connection
 from farshore.errors import AuthenticationFailed, KafkaError, Unreachable
 from farshore.kafka.raw import RawCluster
-from farshore.kafka.raw_connection import BrokerConnection
+from farshore.kafka.raw_frames import Frames
 from farshore.local import Cluster, Security, started
 from farshore.local.java import Java
 from farshore.local.security import Mechanism
@@ -114,13 +114,13 @@ def test_versions_and_suites_are_those_that_were_chosen(
     clusters: dict[Security, Cluster], version: ssl.TLSVersion, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     seen = []
-    start = BrokerConnection._create_reader_task
+    begin = Frames.connection_made
 
-    def look(connection: BrokerConnection) -> asyncio.Task[None]:
-        seen.append(connection._writer.get_extra_info("cipher"))
-        return start(connection)
+    def look(frames: Frames, transport: asyncio.BaseTransport) -> None:
+        seen.append(transport.get_extra_info("cipher"))
+        begin(frames, transport)
 
-    monkeypatch.setattr(BrokerConnection, "_create_reader_task", look)
+    monkeypatch.setattr(Frames, "connection_made", look)
     properties = clusters[Security.SASL_SSL].client_properties(USER)
     old = version is ssl.TLSVersion.TLSv1_2
     chosen = {"ssl.enabled.protocols": "TLSv1.2" if old else "TLSv1.3"}

@@ -258,7 +258,8 @@ async def test_more_bytes_than_the_socket_takes_wait_outside_of_it() -> None:
         sent = [asyncio.create_task(append(cluster, batch)) for batch in batches]
         await asyncio.sleep(0.3)
         links = cluster._brokers._links.values()
-        buffered = [link._connection._transport.get_write_buffer_size() for link in links if link._connection]  # type: ignore[union-attr]
+        frames = [link._connection._frames for link in links if link._connection is not None]
+        buffered = [each._transport.get_write_buffer_size() for each in frames if each and each._transport]
         assert 0 < max(buffered) <= (4 << 20) + (1 << 20) + 100
         reading.set()
         assert await asyncio.gather(*sent) == list(range(1, 9))

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import base64
+import struct
 import uuid
 from typing import Any
 
 import pytest
 from aiokafka.protocol import fetch, metadata, produce
 
+from farshore.kafka.raw_batch_answers import fetch_response
 from farshore.kafka.raw_batches import Fetch, Produce
 from farshore.kafka.raw_fetch_session import SessionRequest, without_session
 from farshore.kafka.raw_model import EpochEnd, FetchPartition, IsolationLevel, ProducePartition
@@ -38,11 +40,11 @@ def prepared(request: Request[Any], lowest: int, highest: int) -> Any:
     ("broker_knows", "used"), [((0, 13), 12), ((0, 11), 10), ((0, 9), 7), ((0, 6), 5), ((0, 4), 4)]
 )
 def test_metadata_never_create_topics_whatever_the_version(broker_knows: tuple[int, int], used: int) -> None:
-    struct = prepared(Metadata(("a", "b")), *broker_knows)
-    again = type(struct).decode(struct.encode())
-    assert (struct.API_VERSION, again.allow_auto_topic_creation) == (used, False)
+    asked = prepared(Metadata(("a", "b")), *broker_knows)
+    again = type(asked).decode(asked.encode())
+    assert (asked.API_VERSION, again.allow_auto_topic_creation) == (used, False)
     assert [topic if isinstance(topic, str) else topic[1] for topic in again.topics] == ["a", "b"]
-    assert type(struct).decode(prepared(Metadata(None), *broker_knows).encode()).topics is None
+    assert type(asked).decode(prepared(Metadata(None), *broker_knows).encode()).topics is None
 
 
 def test_a_broker_that_would_create_topics_is_not_asked() -> None:
@@ -87,9 +89,9 @@ def test_metadata_answers_of_all_versions_mean_the_same() -> None:
 
 @pytest.mark.parametrize("version", range(4, 12))
 def test_a_fetch_keeps_the_first_partition_first_and_holds_no_session(version: int) -> None:
-    struct = prepared(FETCH, 0, version)
-    again = type(struct).decode(struct.encode())
-    assert [version] == [struct.API_VERSION]
+    asked = prepared(FETCH, 0, version)
+    again = type(asked).decode(asked.encode())
+    assert [version] == [asked.API_VERSION]
     assert [(topic, [row[0] for row in rows]) for topic, rows in again.topics] == [("b", [1, 0]), ("a", [0])]
     assert (again.max_wait_time, again.isolation_level) == (500, 1)
     if version >= 7:
@@ -102,8 +104,8 @@ def test_a_fetch_keeps_the_first_partition_first_and_holds_no_session(version: i
 
 @pytest.mark.parametrize("version", range(7, 12))
 def test_a_fetch_in_a_session_names_what_is_new_and_what_is_to_be_forgotten(version: int) -> None:
-    struct = prepared(INCREMENTAL, 0, version)
-    again = type(struct).decode(struct.encode())
+    asked = prepared(INCREMENTAL, 0, version)
+    again = type(asked).decode(asked.encode())
     assert (again.session_id, again.session_epoch) == (9, 4)
     assert [(topic, [row[0] for row in rows]) for topic, rows in again.topics] == [("b", [1])]
     assert again.forgotten_topics_data == [("c", [0, 5]), ("b", [2])]
@@ -121,8 +123,9 @@ def test_fetch_answers_of_all_versions_mean_the_same(version: int) -> None:
     row = (1, 0, 50, 40, *start, [(9, 12)], *replica, b"batches")
     empty = (0, 1, -1, -1, *start, None, *([-1] if replica else []), None)
     session = (0, 9) if version >= 7 else ()
-    response = getattr(fetch, f"FetchResponse_v{version}")(25, *session, [("b", [row, empty])])
-    answer = FETCH.read(type(response).decode(response.encode()))
+    encoded = getattr(fetch, f"FetchResponse_v{version}")(25, *session, [("b", [row, empty]), ("c", [])]).encode()
+    response = FETCH.decoded(prepared(FETCH, 0, version), memoryview(encoded))
+    answer = FETCH.read(response)
     assert (answer.error, answer.session_id, answer.throttle_ms) == (0, 9 if session else 0, 25)
     first, second = answer.partitions
     assert (first.topic, first.partition, first.error, first.records) == ("b", 1, 0, b"batches")
@@ -137,8 +140,17 @@ def test_fetch_answers_of_all_versions_mean_the_same(version: int) -> None:
 
 
 def test_a_fetch_refused_as_a_whole_says_why() -> None:
-    answer = FETCH.read(fetch.FetchResponse_v11(0, 71, 0, []))
+    encoded = fetch.FetchResponse_v11(0, 71, 0, []).encode()
+    answer = FETCH.read(FETCH.decoded(prepared(FETCH, 0, 11), memoryview(encoded)))
     assert (answer.error, answer.session_id, answer.partitions) == (71, 0, [])
+
+
+def test_an_answer_that_ends_too_early_is_not_taken_for_a_whole_one() -> None:
+    row = (1, 0, 50, 40, 7, [(9, 12)], 4, b"batches")
+    encoded = fetch.FetchResponse_v11(25, 0, 9, [("b", [row])]).encode()
+    for size in range(len(encoded)):
+        with pytest.raises((struct.error, ValueError)):
+            fetch_response(memoryview(encoded)[:size], 11)
 
 
 @pytest.mark.parametrize("transactional_id", [None, "id"])
@@ -146,11 +158,11 @@ def test_a_fetch_refused_as_a_whole_says_why() -> None:
 def test_a_produce_request_is_encoded_as_aiokafka_would(version: int, transactional_id: str | None) -> None:
     batches = [ProducePartition("b", 1, b"one"), ProducePartition("a", 0, b"two"), ProducePartition("b", 0, b"")]
     request = Produce(batches, -1, 1.5, transactional_id)
-    struct = prepared(request, 0, version)
-    assert [version] == [struct.API_VERSION]
+    asked = prepared(request, 0, version)
+    assert [version] == [asked.API_VERSION]
     topics = [("b", [(1, b"one"), (0, b"")]), ("a", [(0, b"two")])]
     whole = getattr(produce, f"ProduceRequest_v{version}")(transactional_id, -1, 1500, topics)
-    assert b"".join(request.encoded(struct)) == whole.encode()
+    assert b"".join(request.encoded(asked)) == whole.encode()
 
 
 @pytest.mark.parametrize("version", range(3, 9))
@@ -158,9 +170,13 @@ def test_produce_answers_of_all_versions_mean_the_same(version: int) -> None:
     start = (5,) if version >= 5 else ()
     details: tuple[Any, ...] = ([(2, "no key")], "refused") if version >= 8 else ()
     row = (1, 87, -1, -1, *start, *details)
-    response = getattr(produce, f"ProduceResponse_v{version}")([("b", [row])], 25)
+    second = (2, 0, 17, -1, *start, *((None, None) if details else ()))
+    encoded = getattr(produce, f"ProduceResponse_v{version}")([("b", [row]), ("c", [second])], 25).encode()
     request = Produce([], -1, 1.0, None)
-    (answer,) = request.read(type(response).decode(response.encode()))
+    response = request.decoded(prepared(request, 0, version), memoryview(encoded))
+    answer, good = request.read(response)
+    assert (good.topic, good.partition, good.error, good.base_offset, good.throttle_ms) == ("c", 2, 0, 17, 25)
+    assert (good.record_errors, good.message) == ((), None)
     assert (answer.topic, answer.partition, answer.error, answer.base_offset) == ("b", 1, 87, -1)
     assert answer.log_start_offset == (5 if start else -1)
     assert answer.record_errors == (((2, "no key"),) if details else ())
@@ -170,9 +186,9 @@ def test_produce_answers_of_all_versions_mean_the_same(version: int) -> None:
 
 @pytest.mark.parametrize(("highest", "used"), [(9, 5), (4, 3), (2, 2)])
 def test_offsets_are_asked_for_in_the_newest_version_both_know(highest: int, used: int) -> None:
-    struct = prepared(ListOffsets([("a", 1)], 1000, IsolationLevel.READ_COMMITTED), 0, highest)
-    again = type(struct).decode(struct.encode())
-    assert [used] == [struct.API_VERSION]
+    asked = prepared(ListOffsets([("a", 1)], 1000, IsolationLevel.READ_COMMITTED), 0, highest)
+    again = type(asked).decode(asked.encode())
+    assert [used] == [asked.API_VERSION]
     assert again.topics == [("a", [(1, -1, 1000) if used >= 4 else (1, 1000)])]
 
 

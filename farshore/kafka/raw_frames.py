@@ -1,0 +1,125 @@
+"""The socket's end of a connection: bytes taken apart into frames, a large one read straight into one buffer.
+
+asyncio's streams would copy every byte three times, and a fetch answer of megabytes in pieces.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import struct
+from collections.abc import Callable, Iterable
+from typing import cast
+
+WRITE_BUFFER_LIMIT = 1 << 20
+"""Bytes that may wait for the socket before a connection stops being writable; one more request may come on top."""
+
+_SIZE = struct.Struct(">i")
+_SMALL_BYTES = 1 << 15
+"""What comes before the size of a frame is known is read in portions of so much."""
+_KEPT_BYTES = 16 << 20
+"""A larger buffer is not kept for the next frame."""
+
+
+class Frames(asyncio.BufferedProtocol):
+    """`take` gets every frame, without its size, as soon as it is whole; `lost` is called when the socket is gone.
+
+    The memory of a frame is used again: `take` copies what is to stay. What it raises ends the connection. Memory: the
+    largest frame so far, unless that was larger than `_KEPT_BYTES`.
+    """
+
+    def __init__(self, take: Callable[[memoryview], None], lost: Callable[[Exception | None], None]) -> None:
+        self._take = take
+        self._lost = lost
+        self._transport: asyncio.Transport | None = None
+        self._small = memoryview(bytearray(_SMALL_BYTES))
+        self._small_filled = 0
+        self._large = memoryview(b"")
+        self._frame = self._missing = self._large
+        self._full: asyncio.Future[None] | None = None
+        self._ended = False
+
+    # What the transport calls.
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast(asyncio.Transport, transport)  # uvloop's is none by birth
+        self._transport.set_write_buffer_limits(high=WRITE_BUFFER_LIMIT)
+
+    def get_buffer(self, _sizehint: int) -> memoryview:
+        return self._missing or self._small[self._small_filled :]
+
+    def buffer_updated(self, count: int) -> None:
+        if not self._missing:
+            self._small_filled += count
+            self._take_small()
+            return
+        self._missing = self._missing[count:]
+        if not self._missing:
+            self._take(self._frame)
+            if len(self._large) > _KEPT_BYTES:
+                self._large = self._frame = self._missing = memoryview(b"")
+
+    def eof_received(self) -> None:
+        self._ended = True
+
+    def connection_lost(self, error: Exception | None) -> None:
+        self._ended = True
+        self.resume_writing()
+        self._lost(error)
+
+    def pause_writing(self) -> None:
+        self._full = asyncio.get_running_loop().create_future()
+
+    def resume_writing(self) -> None:
+        full, self._full = self._full, None
+        if full is not None:
+            full.set_result(None)
+
+    # What a connection calls, by the names that aiokafka knows of asyncio's streams.
+
+    def at_eof(self) -> bool:
+        return self._ended
+
+    def write(self, data: bytes) -> None:
+        assert self._transport is not None
+        self._transport.write(data)
+
+    def writelines(self, parts: Iterable[bytes]) -> None:
+        assert self._transport is not None
+        self._transport.writelines(parts)
+
+    async def drain(self) -> None:
+        """Return when less than about WRITE_BUFFER_LIMIT bytes wait for the socket. Raises OSError if it is lost."""
+        while self._full is not None:
+            await asyncio.shield(self._full)
+        if self._ended:
+            raise ConnectionResetError("the connection was lost")
+
+    def close(self) -> None:
+        assert self._transport is not None
+        self._transport.close()
+
+    def abort(self) -> None:
+        """Without waiting for unsent bytes or for TLS to say goodbye."""
+        assert self._transport is not None
+        self._transport.abort()
+
+    def _take_small(self) -> None:
+        """Whole frames are taken. The rest of one that is not whole will be read into the large buffer."""
+        small, at, end = self._small, 0, self._small_filled
+        while end - at >= _SIZE.size:
+            (size,) = _SIZE.unpack_from(small, at)
+            at += _SIZE.size
+            if size > end - at:
+                if size > len(self._large):
+                    self._large = memoryview(bytearray(size))
+                self._frame = self._large[:size]
+                self._frame[: end - at] = small[at:end]
+                self._missing = self._frame[end - at :]
+                at = end
+            else:
+                if size < 0:
+                    raise ConnectionAbortedError(f"a frame of {size} bytes is none of Kafka's")
+                self._take(small[at : at + size])
+                at += size
+        self._small_filled = end - at
+        small[: end - at] = bytes(small[at:end])
