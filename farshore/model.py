@@ -7,6 +7,7 @@ offsets. Ranges of offsets are half-open. Nothing here does I/O or imports a cli
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -64,8 +65,7 @@ class OffsetSync:
     downstream_offset: int
 
 
-@dataclass(frozen=True, slots=True)
-class Run:
+class Run(NamedTuple):
     """`record_count` records that lie one behind the other downstream, from `downstream` on, and upstream between
     `upstream` and `last_upstream`, both included. Without holes the two are in step, and each offset has its match.
 

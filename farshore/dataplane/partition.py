@@ -20,6 +20,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
 from farshore.dataplane.cargo import Path, Sent, Target, Unfit, batch_in
 from farshore.dataplane.intake import AnyBatch, taken_apart
@@ -46,8 +47,7 @@ FAR_BATCH_BYTES = 512 * 1024
 """As large as batches are made where the way to the target is long: five of them fill 25 MB/s at 100 ms."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Item:
+class _Item(NamedTuple):
     batch: AnyBatch
     held: int
 
@@ -310,11 +310,11 @@ class PartitionCopy:
         return batch.size < (SMALL_BYTES if few else TINY_BYTES if self._was_full else 0)
 
     def _packed(self, items: list[_Item], merge_below: int) -> list[Sent]:
-        first, size = items[0], sum(item.held for item in items)
+        first = items[0]
         if len(items) == 1 and self._stays(first):
             assert isinstance(first.batch, Batch)
             return [self._sent(first.batch, first.held)]
-        limit = self.target.max_message_bytes
+        size, limit = sum(item.held for item in items), self.target.max_message_bytes
         sources = tuple(item.batch for item in items)
         encoded = merge(
             sources,

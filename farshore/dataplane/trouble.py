@@ -65,6 +65,8 @@ class Trouble:
             self._pause = min(self._pause * 2, _LONGEST_SECONDS)
 
     def end(self) -> None:
+        if self.reason is None:
+            return
         if self._told:
             _log.info("%s: goes on", self._subject)
         self.reason, self.kind = None, Kind.PASSING

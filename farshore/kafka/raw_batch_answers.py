@@ -16,7 +16,7 @@ _INT16, _INT32 = struct.Struct(">h"), struct.Struct(">i")
 _SESSION = struct.Struct(">hi")
 _ABORTED = struct.Struct(">qq")
 _FETCHED_V4, _FETCHED_V5 = struct.Struct(">ihqqi"), struct.Struct(">ihqqqi")
-_PRODUCED_V3, _PRODUCED_V5 = struct.Struct(">ihqq"), struct.Struct(">ihqqq")
+_PRODUCED_V3, _PRODUCED_V5, _PRODUCED_V8 = (struct.Struct(f) for f in (">ihqq", ">ihqqq", ">ihqqqi"))
 
 
 class FetchResponse(NamedTuple):
@@ -76,25 +76,33 @@ def produce_response(body: memoryview, version: int) -> ProduceResponse:
         topic, at = _text(body, at)
         partitions, at = _count(body, at)
         for _ in range(partitions):
-            if version >= 5:
+            record_errors: tuple[tuple[int, str | None], ...] = ()
+            message = None
+            if version >= 8:
+                number, code, base, append_time, log_start, count = _PRODUCED_V8.unpack_from(body, at)
+                at += _PRODUCED_V8.size
+                if count > 0:
+                    record_errors, at = _record_errors(body, at, count)
+                message, at = _nullable_text(body, at)
+            elif version >= 5:
                 number, code, base, append_time, log_start = _PRODUCED_V5.unpack_from(body, at)
                 at += _PRODUCED_V5.size
             else:
                 (number, code, base, append_time), log_start = _PRODUCED_V3.unpack_from(body, at), -1
                 at += _PRODUCED_V3.size
-            record_errors: list[tuple[int, str | None]] = []
-            message = None
-            if version >= 8:
-                count, at = _count(body, at)
-                for _ in range(count):
-                    (index,), at = _INT32.unpack_from(body, at), at + 4
-                    why, at = _nullable_text(body, at)
-                    record_errors.append((index, why))
-                message, at = _nullable_text(body, at)
             answers.append(
-                Produced(topic, number, code, base, append_time, log_start, tuple(record_errors), message, throttle_ms)
+                Produced(topic, number, code, base, append_time, log_start, record_errors, message, throttle_ms)
             )
     return ProduceResponse(version, throttle_ms, answers)
+
+
+def _record_errors(body: memoryview, at: int, count: int) -> tuple[tuple[tuple[int, str | None], ...], int]:
+    errors = []
+    for _ in range(count):
+        (index,) = _INT32.unpack_from(body, at)
+        why, at = _nullable_text(body, at + 4)
+        errors.append((index, why))
+    return tuple(errors), at
 
 
 def _count(body: memoryview, at: int) -> tuple[int, int]:

@@ -25,6 +25,8 @@ from farshore.kafka.raw_model import BrokerAddress
 from farshore.kafka.sslcontext import ssl_context
 from farshore.kafka.tokens import Token, fetch_token
 
+_HEADER = struct.Struct(">ihhih")
+"""Of a request: its size, API, version, correlation id, and the length of the client id that follows."""
 _CLOSE_WITHIN_SECONDS = 1.0
 _TOKEN_USED_FOR = 0.8  # of its lifetime, like Java
 _SESSION_USED_FOR = 0.85  # of its lifetime, like Java
@@ -145,9 +147,10 @@ class BrokerConnection(AIOKafkaConnection):  # type: ignore[misc]
         if self._writer is None:
             raise ConnectionResetError("the connection was lost")
         correlation_id = self._next_correlation_id()
-        header = prepared.build_request_header(correlation_id=correlation_id, client_id=self._client_id).encode()
-        size = len(header) + sum(map(len, parts))
-        self._writer.writelines((struct.pack(">i", size) + header, *parts))
+        client_id, tags = self._client_id.encode(), b"\0" if prepared.FLEXIBLE_VERSION else b""
+        size = _HEADER.size - 4 + len(client_id) + len(tags) + sum(map(len, parts))
+        header = _HEADER.pack(size, prepared.API_KEY, prepared.API_VERSION, correlation_id, len(client_id))
+        self._writer.writelines((header + client_id + tags, *parts))
         answer: asyncio.Future[Any] = self._loop.create_future()
         self._requests.append((correlation_id, _Expected(prepared.FLEXIBLE_VERSION, decode), answer))
         return answer

@@ -82,8 +82,7 @@ class FetchPartition(NamedTuple):
     leader_epoch: int = -1
 
 
-@dataclass(frozen=True, slots=True)
-class Fetched:
+class Fetched(NamedTuple):
     """`records` are whole batches but for the last, for `farshore.wire.batch.Scan`.
 
     `aborted_transactions` are pairs of producer id and first offset, in no order; only with READ_COMMITTED.
@@ -111,8 +110,7 @@ class ProducePartition(NamedTuple):
     batch: bytes
 
 
-@dataclass(frozen=True, slots=True)
-class Produced:
+class Produced(NamedTuple):
     """`base_offset` is -1 after an error, and may be after a duplicate. `log_append_time` is -1 for CreateTime topics.
 
     `record_errors` are pairs of a record's index in the batch and what is wrong with it; nothing of the batch was
