@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import threading
 import time
@@ -118,7 +119,8 @@ def wait_until_copied(scene: Scene, mirror: Mirror, remote: str, partitions: int
 
 
 def measure_throughput(scene: Scene, mirror: Mirror, topic: str, remote: str, case: Case) -> Figures:
-    """Let the mirror, which is warm, see `topic`, and wait until its records are copied: all of them, and none twice.
+    """Let the mirror, which is warm, see `topic`, and wait until its records are copied: all of them, and none twice;
+    or until the case's longest time is over.
 
     Raises LocalClusterError if that does not come about.
     """
@@ -126,12 +128,12 @@ def measure_throughput(scene: Scene, mirror: Mirror, topic: str, remote: str, ca
     os.sync()  # what was written before is not to be in the way now
     meter = Meter(scene, mirror)
     show(scene.source.direct_bootstrap_servers, topic)
-    first, last, found = _follow(scene, meter, mirror, remote, case.partitions, records)
-    if found.records != records:
+    first, last, found = _follow(scene, meter, mirror, remote, case.partitions, records, case.longest_seconds)
+    if found.records != records and last.total >= records:
         raise LocalClusterError(f"{found.records:,} records are on the target, of {records:,} on the source")
     # What was there at the first look had been copied before it; of markers both have their share.
     return Figures(
-        records=round(records * (last.total - first.total) / last.total),
+        records=round(min(records, last.total) * (last.total - first.total) / last.total),
         seconds=last.at - first.at,
         mirror_cpu=last.mirror_cpu - first.mirror_cpu,
         brokers_cpu=last.brokers_cpu - first.brokers_cpu,
@@ -141,7 +143,13 @@ def measure_throughput(scene: Scene, mirror: Mirror, topic: str, remote: str, ca
 
 
 def _follow(
-    scene: Scene, meter: Meter, mirror: Mirror, remote: str, partitions: int, records: int
+    scene: Scene,
+    meter: Meter,
+    mirror: Mirror,
+    remote: str,
+    partitions: int,
+    records: int,
+    longest_seconds: float = math.inf,
 ) -> tuple[Sample, Sample, Tally]:
     """The first and the last look that saw the log grow, and what was in it then."""
     ends = LogEnds.of_topic(scene.target.direct_bootstrap_servers, remote, partitions)
@@ -151,6 +159,8 @@ def _follow(
         now = meter.sample(ends.total() or 0)
         if now.total > last.total:
             first, last = first or now, now
+            if now.at > first.at + longest_seconds:
+                return first, last, tally(scene.target_log(remote))
         elif now.at > last.at + _PATIENCE_SECONDS:
             raise LocalClusterError(
                 f"nothing was appended to {remote} for {_PATIENCE_SECONDS:.0f} s, and only {last.total:,} of"

@@ -64,7 +64,7 @@ COST_COLUMNS = (
     Column("CPU s per million records", lambda f: 1e6 * f.mirror_cpu / f.records, 2),
     Column("brokers' CPU s per million", lambda f: 1e6 * f.brokers_cpu / f.records, 2),
     Column("peak memory, MB", lambda f: f.peak_memory_bytes / 1e6),
-    Column("MB on the target's disk", lambda f: f.target.bytes / 1e6),
+    Column("bytes a record on the target's disk", lambda f: f.target.bytes / f.target.records),
 )
 LATENCY_COLUMNS = (
     *(Column(f"{name}, ms", latency(name), 1) for name in ("p50", "p99", "p99.9")),

@@ -26,6 +26,10 @@ def run_case(scene: Scene, case: Case, rounds: int, home: Path, tell: Callable[[
     tell(f"{case.title}: writing {case.records if case.rate is None else case.warm_up_records:,} records")
     topics = _Topics(scene, case, home)
     outcomes = []
+    if case.compared and case.rate is None:
+        # The brokers' own code is compiled with what is written to them; that is to count for neither mirror.
+        outcome = _attempt(scene, case, topics, Kind.FARSHORE, home, f"{case.name}-brokers")
+        tell(f"{case.title}, for the brokers to warm up: {_in_short(outcome)}")
     for number in range(rounds):
         # Who is first changes, so that neither always finds the brokers as the other left them.
         kinds = sorted(Kind, reverse=number % 2 == 0) if case.compared else [Kind.FARSHORE]

@@ -33,24 +33,28 @@ class Fetching:
 
     async def run(self) -> None:
         """Until cancelled."""
-        polls: dict[int, asyncio.Task[None]] = {}
+        polling: dict[int, asyncio.Task[None]] = {}
         try:
             while True:
-                for broker in {entry.source_leader for entry in self._hand.entries.values()} - {None}:
+                leaders = {entry.source_leader for entry in self._hand.entries.values()}
+                for broker in leaders - polling.keys() - {None}:
                     assert broker is not None
-                    if broker not in polls or polls[broker].done():
-                        if broker in polls:
-                            polls[broker].result()
-                        polls[broker] = asyncio.create_task(self._poll(broker))
-                running = [poll for poll in polls.values() if not poll.done()]
-                if running:
-                    await asyncio.wait(running, timeout=0.2, return_when=asyncio.FIRST_COMPLETED)
+                    polling[broker] = asyncio.create_task(self._keep_polling(broker))
+                if polling:
+                    await asyncio.wait(polling.values(), timeout=0.2, return_when=asyncio.FIRST_COMPLETED)
                 else:
                     await asyncio.sleep(_PAUSE_SECONDS)
+                for broker in [broker for broker, each in polling.items() if each.done()]:
+                    polling.pop(broker).result()
         finally:
-            for poll in polls.values():
-                poll.cancel()
-            await asyncio.gather(*polls.values(), return_exceptions=True)
+            for each in polling.values():
+                each.cancel()
+            await asyncio.gather(*polling.values(), return_exceptions=True)
+
+    async def _keep_polling(self, broker: int) -> None:
+        """As long as the broker leads any partition in hand."""
+        while any(entry.source_leader == broker for entry in self._hand.entries.values()):
+            await self._poll(broker)
 
     async def _poll(self, broker: int) -> None:
         hand = self._hand

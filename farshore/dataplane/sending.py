@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import time
 from collections.abc import Iterator, Sequence
 
@@ -19,6 +18,7 @@ from farshore.kafka.raw_errors import Category, error_info
 _REQUEST_BYTES = 4 << 20
 _STOP_WITHIN_SECONDS = 20.0
 _FAR_SECONDS = 0.01
+_TICK_SECONDS = 0.1
 _UNSURE = (Category.NETWORK, Category.REPLICAS, Category.UNKNOWN)
 """After these a batch may have been appended all the same."""
 
@@ -32,11 +32,21 @@ class Sending:
 
     async def run(self) -> None:
         """Until cancelled."""
+        ticking = asyncio.create_task(self._tick())
+        try:
+            while True:
+                await self._hand.sendable.wait()
+                self._hand.sendable.clear()
+                while self._round():
+                    await asyncio.sleep(0)
+        finally:
+            ticking.cancel()
+
+    async def _tick(self) -> None:
+        """A pause after trouble ends without anybody saying so."""
         while True:
-            await _set_within(self._hand.sendable, 0.1)  # a pause after trouble ends without anybody saying so
-            self._hand.sendable.clear()
-            while self._round():
-                await asyncio.sleep(0)
+            await asyncio.sleep(_TICK_SECONDS)
+            self._hand.sendable.set()
 
     async def finish(self) -> None:
         """Wait for what is in flight, unless the target does not answer for 20 s."""
@@ -188,10 +198,3 @@ def _requests(batches: list[tuple[Entry, Sent]]) -> Iterator[list[tuple[Entry, S
         some.append(each)
         size += len(each[1].data)
     yield some
-
-
-async def _set_within(event: asyncio.Event, seconds: float) -> None:
-    # Not wait_for: before Python 3.12 it forgets a cancellation that comes together with the event.
-    with contextlib.suppress(TimeoutError):
-        async with asyncio.timeout(seconds):
-            await event.wait()
