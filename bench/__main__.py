@@ -69,7 +69,7 @@ def _run(cases: Sequence[Case], rounds: int, home: Path) -> Iterator[Result]:
             _tell(f"starting two clusters, {where.value}")
             with scene(where) as clusters:
                 for case in some:
-                    yield run_case(clusters, case, rounds, home, _tell)
+                    yield run_case(clusters, case, rounds, home, _tell, cold=case is some[0])
 
 
 def _report(results: Sequence[Result], crowds: Sequence[CrowdResult], options: argparse.Namespace) -> None:

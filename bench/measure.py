@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import os
 import threading
 import time
@@ -149,7 +148,7 @@ def _follow(
     remote: str,
     partitions: int,
     records: int,
-    longest_seconds: float = math.inf,
+    longest_seconds: float | None = None,
 ) -> tuple[Sample, Sample, Tally]:
     """The first and the last look that saw the log grow, and what was in it then."""
     ends = LogEnds.of_topic(scene.target.direct_bootstrap_servers, remote, partitions)
@@ -159,7 +158,7 @@ def _follow(
         now = meter.sample(ends.total() or 0)
         if now.total > last.total:
             first, last = first or now, now
-            if now.at > first.at + longest_seconds:
+            if longest_seconds is not None and now.at > first.at + longest_seconds:
                 return first, last, tally(scene.target_log(remote))
         elif now.at > last.at + _PATIENCE_SECONDS:
             raise LocalClusterError(

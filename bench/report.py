@@ -123,8 +123,9 @@ def _table(rows: Sequence[tuple[Result, Sequence[Column]]]) -> str:
                 )
                 for column in columns
             ]
-            lines.append([result.case.title if first else "", kind.value, *cells])
-    return table([column.title for column in rows[0][1]], lines, texts=2)
+            on_source = result.source_bytes / result.case.records or None
+            lines.append([result.case.title if first else "", kind.value, *cells, cell(on_source, 0)])
+    return table([*(column.title for column in rows[0][1]), "on the source's"], lines, texts=2)
 
 
 def write_all(

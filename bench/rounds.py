@@ -21,13 +21,16 @@ from farshore.errors import FarshoreError, LocalClusterError
 _REST_SECONDS = 3.0
 
 
-def run_case(scene: Scene, case: Case, rounds: int, home: Path, tell: Callable[[str], None]) -> Result:
-    """A mirror that fails is an outcome too, and the others go on. `home` gets the mirrors' logs."""
+def run_case(scene: Scene, case: Case, rounds: int, home: Path, tell: Callable[[str], None], *, cold: bool) -> Result:
+    """A mirror that fails is an outcome too, and the others go on. `home` gets the mirrors' logs.
+
+    `cold`: nothing was done yet between these clusters.
+    """
     tell(f"{case.title}: writing {case.records if case.rate is None else case.warm_up_records:,} records")
     topics = _Topics(scene, case, home)
     outcomes = []
-    if case.compared and case.rate is None:
-        # The brokers' own code is compiled with what is written to them; that is to count for neither mirror.
+    if cold and case.rate is None:
+        # Brokers compile their own code while they are written to; that is to count for neither mirror.
         outcome = _attempt(scene, case, topics, Kind.FARSHORE, home, f"{case.name}-brokers")
         tell(f"{case.title}, for the brokers to warm up: {_in_short(outcome)}")
     for number in range(rounds):
