@@ -131,6 +131,7 @@ class BrokerConnection(AIOKafkaConnection):  # type: ignore[misc]
         await self._do_version_lookup()
         if self._security_protocol.startswith("SASL_"):
             await self._do_sasl_handshake()
+        frames.trust()
 
     async def writable(self) -> None:
         """Return when less than about WRITE_BUFFER_LIMIT bytes wait for the socket. Raises OSError if it is lost."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import struct
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Sequence
 from typing import cast
 
 WRITE_BUFFER_LIMIT = 1 << 20
@@ -16,32 +16,40 @@ WRITE_BUFFER_LIMIT = 1 << 20
 _SIZE = struct.Struct(">i")
 _SMALL_BYTES = 1 << 15
 """What comes before the size of a frame is known is read in portions of so much."""
-_KEPT_BYTES = 16 << 20
+_KEPT_BYTES = 4 << 20
 """A larger buffer is not kept for the next frame."""
+_FIRST_BYTES = 1 << 20
+"""As large as a frame may be before we are logged in: who answers may be no broker, and any four bytes are a size."""
+_LARGEST_BYTES = (1 << 31) - 1
+_NOTHING = memoryview(b"")
 
 
 class Frames(asyncio.BufferedProtocol):
     """`take` gets every frame, without its size, as soon as it is whole; `lost` is called when the socket is gone.
 
     The memory of a frame is used again: `take` copies what is to stay. What it raises ends the connection. Memory: the
-    largest frame so far, unless that was larger than `_KEPT_BYTES`.
+    frame that is being read, and while large ones follow each other `_KEPT_BYTES` between them.
     """
 
     def __init__(self, take: Callable[[memoryview], None], lost: Callable[[Exception | None], None]) -> None:
         self._take = take
         self._lost = lost
-        self._transport: asyncio.Transport | None = None
+        self._transport: asyncio.WriteTransport | None = None
         self._small = memoryview(bytearray(_SMALL_BYTES))
         self._small_filled = 0
-        self._large = memoryview(b"")
-        self._frame = self._missing = self._large
+        self._large = self._frame = self._missing = _NOTHING
+        self._most = _FIRST_BYTES
         self._full: asyncio.Future[None] | None = None
         self._ended = False
+
+    def trust(self) -> None:
+        """It is a broker: frames may be of any size."""
+        self._most = _LARGEST_BYTES
 
     # What the transport calls.
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._transport = cast(asyncio.Transport, transport)  # uvloop's is none by birth
+        self._transport = cast(asyncio.WriteTransport, transport)  # uvloop's is none by birth
         self._transport.set_write_buffer_limits(high=WRITE_BUFFER_LIMIT)
 
     def get_buffer(self, _sizehint: int) -> memoryview:
@@ -56,13 +64,16 @@ class Frames(asyncio.BufferedProtocol):
         if not self._missing:
             self._take(self._frame)
             if len(self._large) > _KEPT_BYTES:
-                self._large = self._frame = self._missing = memoryview(b"")
+                self._large = self._frame = self._missing = _NOTHING
 
     def eof_received(self) -> None:
         self._ended = True
+        # Not `close`, which would wait for bytes that nobody may read any more; and not now, amid TLS's own doing.
+        asyncio.get_running_loop().call_soon(self.abort)
 
     def connection_lost(self, error: Exception | None) -> None:
         self._ended = True
+        self._transport = None
         self.resume_writing()
         self._lost(error)
 
@@ -83,9 +94,13 @@ class Frames(asyncio.BufferedProtocol):
         assert self._transport is not None
         self._transport.write(data)
 
-    def writelines(self, parts: Iterable[bytes]) -> None:
+    def writelines(self, parts: Sequence[bytes]) -> None:
+        """uvloop writes them as they are. asyncio would join them, or, by its version, forget to pause us."""
         assert self._transport is not None
-        self._transport.writelines(parts)
+        if isinstance(self._transport, asyncio.Transport):
+            self._transport.write(b"".join(parts))
+        else:
+            self._transport.writelines(parts)
 
     async def drain(self) -> None:
         """Return when less than about WRITE_BUFFER_LIMIT bytes wait for the socket. Raises OSError if it is lost."""
@@ -95,13 +110,16 @@ class Frames(asyncio.BufferedProtocol):
             raise ConnectionResetError("the connection was lost")
 
     def close(self) -> None:
-        assert self._transport is not None
-        self._transport.close()
+        """Nothing is taken any more, not even what TLS still has."""
+        self._take = _ignore
+        if self._transport is not None:
+            self._transport.close()
 
     def abort(self) -> None:
-        """Without waiting for unsent bytes or for TLS to say goodbye."""
-        assert self._transport is not None
-        self._transport.abort()
+        """Close without waiting for unsent bytes or for TLS to say goodbye."""
+        self._take = _ignore
+        if self._transport is not None:
+            self._transport.abort()
 
     def _take_small(self) -> None:
         """Whole frames are taken. The rest of one that is not whole will be read into the large buffer."""
@@ -109,6 +127,8 @@ class Frames(asyncio.BufferedProtocol):
         while end - at >= _SIZE.size:
             (size,) = _SIZE.unpack_from(small, at)
             at += _SIZE.size
+            if not 0 <= size <= self._most:
+                raise ConnectionAbortedError(f"a frame of {size} bytes is none of Kafka's")
             if size > end - at:
                 if size > len(self._large):
                     self._large = memoryview(bytearray(size))
@@ -117,9 +137,12 @@ class Frames(asyncio.BufferedProtocol):
                 self._missing = self._frame[end - at :]
                 at = end
             else:
-                if size < 0:
-                    raise ConnectionAbortedError(f"a frame of {size} bytes is none of Kafka's")
                 self._take(small[at : at + size])
                 at += size
+                self._large = self._frame = self._missing = _NOTHING
         self._small_filled = end - at
         small[: end - at] = bytes(small[at:end])
+
+
+def _ignore(_frame: memoryview) -> None:
+    pass

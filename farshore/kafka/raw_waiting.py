@@ -33,6 +33,7 @@ class WaitingLine:
         self._patience = patience
         self._line: deque[Waiting] = deque()
         self._alarm: asyncio.TimerHandle | None = None
+        self._alarm_at = 0.0
 
     async def wait(self, answer: asyncio.Future[Any], may_take: float) -> Any:
         """The answer; TimeoutError when the clock has run down, and what else the future holds.
@@ -71,10 +72,10 @@ class WaitingLine:
     def _set_alarm(self, when: float) -> None:
         """For `when`, or for some time before it."""
         if self._alarm is not None:
-            if self._alarm.when() <= when:
+            if self._alarm_at <= when:
                 return
             self._alarm.cancel()
-        self._alarm = asyncio.get_running_loop().call_at(when, self._look)
+        self._alarm, self._alarm_at = asyncio.get_running_loop().call_at(when, self._look), when
 
     def _look(self) -> None:
         self._alarm = None

@@ -33,24 +33,36 @@ def test_every_frame_is_taken_whole_and_in_order_however_it_comes(sizes: list[in
     sent = [bytes([65 + number]) * size for number, size in enumerate(sizes)]
     taken: list[bytes] = []
     frames = Frames(lambda frame: taken.append(bytes(frame)), lambda _: None)
+    frames.trust()
     feed(frames, b"".join(map(encoded, sent)), most if sum(sizes) < 5_000 else max(most, 1_000))
     assert taken == sent
 
 
 def test_a_large_buffer_is_used_again_unless_it_was_out_of_the_ordinary() -> None:
     frames = Frames(lambda _: None, lambda _: None)
+    frames.trust()
     feed(frames, encoded(bytes(1 << 20)), 1 << 20)
     kept = frames._large.obj
     feed(frames, encoded(bytes(1 << 19)), 1 << 20)
     assert frames._large.obj is kept
-    feed(frames, encoded(bytes(17 << 20)), 1 << 20)
+    feed(frames, encoded(bytes(5 << 20)), 1 << 20)
     assert len(frames._large) == 0
 
 
-def test_what_cannot_be_a_frame_is_refused() -> None:
+def test_a_large_buffer_is_let_go_when_nothing_large_follows() -> None:
+    frames = Frames(lambda _: None, lambda _: None)
+    feed(frames, encoded(bytes(1 << 20)), 1 << 20)
+    feed(frames, encoded(b"nothing new"), 1 << 20)
+    assert len(frames._large) == 0
+
+
+@pytest.mark.parametrize(
+    "beginning", [b"\xff\xff\xff\xf0", b"HTTP/1.1 400", b"\x15\x03\x03\x00\x02\x02\x50", b"SSH-2.0"]
+)
+def test_what_cannot_be_the_first_frame_is_refused(beginning: bytes) -> None:
     frames = Frames(lambda _: None, lambda _: None)
     with pytest.raises(ConnectionAbortedError, match="none of Kafka's"):
-        feed(frames, b"\xff\xff\xff\xf0", 10)
+        feed(frames, beginning, 100)
 
 
 def test_who_waits_to_write_hears_of_a_lost_socket() -> None:

@@ -295,3 +295,22 @@ async def test_a_refused_login_names_the_broker_and_hides_the_password(caplog: p
     assert PASSWORD.encode() in b"".join(broker.asked_for(AUTHENTICATE))
     assert PASSWORD not in caplog.text
     assert PASSWORD not in str(no.value)
+
+
+@asynchronous
+async def test_a_broker_that_hangs_up_is_noticed_though_it_reads_nothing_more() -> None:
+    """It closes its half while megabytes of ours still wait: nobody waits until his patience ends."""
+    async with FakeBroker() as broker, broker.client(request_timeout=600) as cluster:
+        noticed = asyncio.Event()
+
+        async def hang_up() -> None:
+            for writer in broker._writers:
+                writer.write_eof()
+            await noticed.wait()
+
+        broker.produced = hang_up
+        await cluster.metadata([])
+        sent = [asyncio.create_task(append(cluster, bytes(8 << 20))) for _ in range(3)]
+        outcomes = await asyncio.gather(*sent, return_exceptions=True)
+        noticed.set()
+        assert all(isinstance(outcome, Unreachable) for outcome in outcomes)
