@@ -48,10 +48,11 @@ def main() -> int:
     except KeyboardInterrupt:
         _tell("interrupted; nothing is left running")
         code = 130
-    order = [each.name for each in wanted]
-    results.sort(key=lambda result: order.index(result.case.name))
-    if results or crowds:
-        _report(results, crowds, options)
+    finally:  # an hour's figures are not to be lost, whatever has happened
+        order = [each.name for each in wanted]
+        results.sort(key=lambda result: order.index(result.case.name))
+        if results or crowds:
+            _report(results, crowds, options)
     errors = [each.error for result in results for each in result.outcomes]
     errors += [each.error for result in crowds for each in result.outcomes]
     if code == 0 and any(errors):

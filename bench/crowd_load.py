@@ -16,6 +16,7 @@ from farshore.errors import LocalClusterError
 PATTERN = "crowd-.*"
 
 _RECORDS_A_BATCH = 10
+_MOST_UNWRITTEN = 50_000
 _TICK_SECONDS = 0.02
 _FLUSH_SECONDS = 120
 _LED_WITHIN_SECONDS = 600.0
@@ -63,9 +64,11 @@ def write_steadily(servers: str, crowd: Crowd) -> int:
     begun = time.monotonic()
     for batch in range(batches):
         due = begun + batch * _RECORDS_A_BATCH / crowd.rate
+        producer.poll(0)
         if due > time.monotonic():
             time.sleep(_TICK_SECONDS)
-            producer.poll(0)
+        elif len(producer) > _MOST_UNWRITTEN:
+            _flush(producer)
         topic, number = next(partitions)
         for value in itertools.islice(values, _RECORDS_A_BATCH):
             producer.produce(topic, value, partition=number)
