@@ -17,6 +17,7 @@ D. The position covers exactly the offsets below which everything is acknowledge
 
 from __future__ import annotations
 
+import math
 from collections import deque
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
@@ -82,9 +83,9 @@ class PartitionCopy:
     @property
     def position(self) -> int:
         """The next upstream offset that is not known to be copied (D)."""
-        for outstanding in (self._in_flight, self._again):
-            if outstanding:
-                return max(self._copied_to, outstanding[0].first_offset)
+        outstanding = [sent[0].first_offset for sent in (self._in_flight, self._again) if sent]
+        if outstanding:
+            return max(self._copied_to, min(outstanding))
         if self._waiting:
             return max(self._copied_to, _first_offset(self._waiting[0].batch))
         return self.next_fetch
@@ -106,7 +107,7 @@ class PartitionCopy:
     @property
     def in_flight(self) -> bool:
         """Whether the outcome of anything is open."""
-        return bool(self._in_flight)
+        return any(not sent.acknowledged for sent in self._in_flight)
 
     def accept(self, records: bytes, aborted: Iterable[tuple[int, int]] | None) -> bool:
         """Take in what a fetch at `next_fetch` answered.
@@ -147,7 +148,7 @@ class PartitionCopy:
         if len(self._in_flight) >= MOST_IN_FLIGHT:
             self._was_full = bool(self._waiting)
             return None
-        if self._in_flight and (self._again or not self._established):
+        if (self._again or not self._established) and self.in_flight:
             return None
         if self._again:
             sent = self._again.popleft()
@@ -161,14 +162,21 @@ class PartitionCopy:
         else:
             return None
         self._in_flight.append(sent)
+        if len(self._in_flight) > 1 and sent.first_offset < self._in_flight[-2].first_offset:
+            self._in_flight = _in_order(self._in_flight)  # it is sent again, and others behind it are appended already
         return sent
 
     def acknowledged(self, sent: Sent, base_offset: int | None) -> list[Sent]:
-        """`sent` was appended, at `base_offset` if that is known. Returns the prefix that it completes."""
+        """`sent` was appended, at `base_offset` if that is known. Returns the prefix that it completes.
+
+        One that was sent after it may have been appended before: its answer was lost, or the leader has changed. That
+        one then waits here for those before it.
+        """
         sent.acknowledged, sent.base_offset = True, base_offset
         self._established = True
         completed = []
-        while self._in_flight and self._in_flight[0].acknowledged:
+        before = self._again[0].first_offset if self._again else math.inf
+        while self._in_flight and self._in_flight[0].acknowledged and self._in_flight[0].first_offset < before:
             done = self._in_flight.popleft()
             self.held -= done.held
             completed.append(done)
@@ -184,7 +192,7 @@ class PartitionCopy:
 
     def is_oldest_and_alone(self, sent: Sent) -> bool:
         """Whether everything before `sent` is acknowledged, so that a complaint about its sequence is about itself."""
-        return not self._in_flight and bool(self._again) and self._again[0] is sent
+        return not self.in_flight and bool(self._again) and self._again[0] is sent
 
     def split(self, sent: Sent, max_message_bytes: int) -> None:
         """`sent` was refused as too large: its records go out in smaller batches, under the same sequences."""
@@ -235,9 +243,10 @@ class PartitionCopy:
 
         False if that needs an epoch and there is no next one: begin another producer.
         """
-        assert not self._in_flight
+        assert not self.in_flight
         leaves_sequences_out = bool(self._again)
         self._waiting.clear()
+        self._in_flight.clear()
         self._again.clear()
         self.held, self.unfit, self._leader_epoch = 0, None, -1
         self.next_fetch = self.start = self._copied_to = offset
@@ -245,8 +254,8 @@ class PartitionCopy:
 
     def refetch(self) -> None:
         """Forget what waits, and ask for it anew. What was sent stays, since its outcome may be open."""
-        sent = [*self._in_flight, *self._again]
-        self.next_fetch = self.start = sent[-1].last_offset + 1 if sent else self.position
+        ends = [sent.last_offset + 1 for sent in (*self._in_flight, *self._again)]
+        self.next_fetch = self.start = max(ends) if ends else self.position
         self.held -= sum(item.held for item in self._waiting)
         self._waiting.clear()
         self._leader_epoch = -1
@@ -257,7 +266,7 @@ class PartitionCopy:
         Only when nothing is in flight. False if there is no next epoch, and a new producer id is needed, or if epochs
         are the transaction coordinator's to give.
         """
-        assert not self._in_flight
+        assert not self.in_flight
         if self.transactional or self.producer_epoch >= LAST_EPOCH:
             return False
         self.begin_producer(self.producer_id, self.producer_epoch + 1)
@@ -265,7 +274,7 @@ class PartitionCopy:
 
     def begin_producer(self, producer_id: int, producer_epoch: int) -> None:
         """Go on under another producer identity; what was not acknowledged gets sequences from 0 on."""
-        assert not self._in_flight
+        assert not self.in_flight
         self.producer_id, self.producer_epoch = producer_id, producer_epoch
         self._next_sequence, self._established = 0, False
         for sent in self._again:
@@ -366,7 +375,7 @@ class PartitionCopy:
         self._again = deque(sent for sent in self._again if sent.first_offset < unfit.offset)
 
     def _queue_again(self, some: Iterable[Sent]) -> None:
-        self._again = deque(sorted((*self._again, *some), key=lambda sent: sent.first_offset))
+        self._again = _in_order((*self._again, *some))
 
     def _sent(self, batch: Batch, held: int) -> Sent:
         sequence = self._next_sequence
@@ -395,6 +404,10 @@ class PartitionCopy:
             )
             is None
         )
+
+
+def _in_order(some: Iterable[Sent]) -> deque[Sent]:
+    return deque(sorted(some, key=lambda sent: sent.first_offset))
 
 
 def _first_offset(batch: AnyBatch) -> int:

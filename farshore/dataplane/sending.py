@@ -151,12 +151,13 @@ class Sending:
 
     def _acknowledged(self, entry: Entry, sent: Sent, base_offset: int | None) -> None:
         hand = self._hand
-        if base_offset is not None:
-            if base_offset < entry.remote_next and entry.remote_lost_from is None:
-                entry.remote_lost_from = base_offset
-                hand.place_again(entry)
-            entry.remote_next = base_offset + sent.record_count
         done = entry.copy.acknowledged(sent, base_offset)
+        for each in done:  # in their order: answers may come in another
+            if each.base_offset is not None:
+                if each.base_offset < entry.remote_next and entry.remote_lost_from is None:
+                    entry.remote_lost_from = each.base_offset
+                    hand.place_again(entry)
+                entry.remote_next = each.base_offset + each.record_count
         hand.bytes += len(sent.data)
         entry.bytes += len(sent.data)
         hand.batches[sent.path] += 1

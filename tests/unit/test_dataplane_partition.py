@@ -71,6 +71,12 @@ class Broker:
         self.remembered[key] = base
         return base
 
+    def base_of(self, data: bytes) -> int:
+        """Where it was appended."""
+        (batch,) = Scan(data)
+        assert isinstance(batch, Batch)
+        return self.remembered[batch.producer_epoch, batch.base_sequence]
+
 
 @st.composite
 def histories(draw: st.DrawFn) -> list[bytes]:
@@ -128,6 +134,7 @@ def test_every_record_arrives_once_and_in_order_whatever_the_network_does(
         elif copy.idle and copy.unfit is None and not log_at(batches, copy.next_fetch):
             break
         assert copy.position <= copy.next_fetch
+        assert copy.position <= min((sent.first_offset for sent in wire), default=copy.position)
     assert copy.unfit is None
     assert copy.idle
     wanted = [record for record in source if record[0] >= start]
@@ -159,10 +166,10 @@ def answer(copy: PartitionCopy, broker: Broker, wire: list[Sent], dice: random.R
         elif outcome == "OUT_OF_ORDER":
             copy.send_again(sent)
         elif luck < 0.3:
-            copy.send_again(sent)  # appended, but the answer was lost
-            lost = True
+            copy.send_again(sent)  # appended, but the answer was lost, or it says that replicas were slow
+            lost = luck < 0.22
         elif outcome == "DUPLICATE":
-            done += copy.acknowledged(sent, None)
+            done += copy.acknowledged(sent, dice.choice([None, broker.base_of(sent.data)]))
         else:
             assert isinstance(outcome, int), outcome
             done += copy.acknowledged(sent, outcome)
@@ -182,6 +189,28 @@ def test_the_first_batch_of_an_epoch_travels_alone() -> None:
     copy.acknowledged(first, 0)
     flying = [copy.next_to_send() for _ in range(6)]
     assert [sent is not None for sent in flying] == [True] * 5 + [False]
+
+
+def test_what_is_acknowledged_before_its_turn_waits_for_those_before_it() -> None:
+    """A leader was slow with the first, or has gone with its answer; the batches behind it were appended all the same."""
+    copy, broker = PartitionCopy(0, 7, Target(merge_below=100)), Broker(1 << 20)
+    copy.accept(b"".join(batches_of(5)), None)
+    (alone,) = sent_by(copy)
+    copy.acknowledged(alone, broker.append(alone.data))  # type: ignore[arg-type]
+    first, second, *behind = sent_by(copy)
+    bases = {sent.first_offset: broker.append(sent.data) for sent in (first, second, *behind)}
+    copy.send_again(first)
+    copy.send_again(second)
+    for sent in behind:
+        assert copy.acknowledged(sent, bases[sent.first_offset]) == []  # type: ignore[arg-type]
+    assert copy.position == first.first_offset
+    copy.refetch()
+    assert copy.next_fetch == 5, "what is appended already is not asked for again"
+    assert sent_by(copy) == [first]
+    assert copy.acknowledged(first, bases[first.first_offset]) == [first]  # type: ignore[arg-type]
+    assert sent_by(copy) == [second]
+    assert copy.acknowledged(second, bases[second.first_offset]) == [second, *behind]  # type: ignore[arg-type]
+    assert (copy.position, copy.held, copy.idle) == (5, 0, True)
 
 
 def test_under_a_new_epoch_nothing_is_lost_and_sequences_begin_at_0() -> None:
