@@ -19,8 +19,9 @@ _REQUEST_BYTES = 4 << 20
 _STOP_WITHIN_SECONDS = 20.0
 _FAR_SECONDS = 0.01
 _TICK_SECONDS = 0.1
-_UNSURE = (Category.NETWORK, Category.REPLICAS, Category.UNKNOWN)
-"""After these a batch may have been appended all the same."""
+_UNSURE = (Category.NETWORK, Category.REPLICAS, Category.LEADERSHIP, Category.UNKNOWN)
+"""After these a batch may have been appended all the same: a leader says that it no longer leads also to who waited for
+the replicas of what it has appended."""
 
 
 class Sending:
@@ -169,7 +170,7 @@ class Sending:
 
     def _failed(self, entry: Entry, sent: Sent, answer: Produced) -> None:
         info, copy = error_info(answer.error), entry.copy
-        copy.send_again(sent, unsure=info.category in _UNSURE or info.name == "KAFKA_STORAGE_ERROR")
+        copy.send_again(sent, unsure=info.category in _UNSURE)
         if info.category in (Category.SEQUENCE, Category.FENCED) and copy.is_oldest_and_alone(sent):
             if self._hand.transaction is not None:
                 self._hand.break_off(Fenced(f"{entry.remote}: {info}", cluster=self._target.alias))
