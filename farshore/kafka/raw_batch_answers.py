@@ -10,6 +10,7 @@ from __future__ import annotations
 import struct
 from typing import NamedTuple
 
+from farshore.kafka.raw_fetch_session import FetchAnswer
 from farshore.kafka.raw_model import Fetched, Produced
 
 _INT16, _INT32 = struct.Struct(">h"), struct.Struct(">i")
@@ -19,21 +20,14 @@ _FETCHED_V4, _FETCHED_V5 = struct.Struct(">ihqqi"), struct.Struct(">ihqqqi")
 _PRODUCED_V3, _PRODUCED_V5, _PRODUCED_V8 = (struct.Struct(f) for f in (">ihqq", ">ihqqq", ">ihqqqi"))
 
 
-class FetchResponse(NamedTuple):
-    version: int
-    throttle_time_ms: int
-    error: int
-    session_id: int
-    partitions: list[Fetched]
+class ProduceAnswer(NamedTuple):
+    """`silence_ms` is for how long the broker wants to hear nothing more; old ones have waited already."""
 
-
-class ProduceResponse(NamedTuple):
-    version: int
-    throttle_time_ms: int
     partitions: list[Produced]
+    silence_ms: int
 
 
-def fetch_response(body: memoryview, version: int) -> FetchResponse:
+def fetch_answer(body: memoryview, version: int) -> FetchAnswer:
     """Records are copied out of `body`, once."""
     (throttle_ms,), at = _INT32.unpack_from(body), 4
     error, session_id = 0, 0
@@ -65,10 +59,10 @@ def fetch_response(body: memoryview, version: int) -> FetchResponse:
             answers.append(
                 Fetched(topic, number, code, watermark, stable, log_start, aborted, replica, records, throttle_ms)
             )
-    return FetchResponse(version, throttle_ms, error, session_id, answers)
+    return FetchAnswer(error, session_id, throttle_ms, answers, throttle_ms if version >= 8 else 0)
 
 
-def produce_response(body: memoryview, version: int) -> ProduceResponse:
+def produce_answer(body: memoryview, version: int) -> ProduceAnswer:
     (throttle_ms,) = _INT32.unpack_from(body, len(body) - 4)  # unlike a fetch's, behind everything else
     answers = []
     topics, at = _count(body, 0)
@@ -93,7 +87,7 @@ def produce_response(body: memoryview, version: int) -> ProduceResponse:
             answers.append(
                 Produced(topic, number, code, base, append_time, log_start, record_errors, message, throttle_ms)
             )
-    return ProduceResponse(version, throttle_ms, answers)
+    return ProduceAnswer(answers, throttle_ms if version >= 6 else 0)
 
 
 def _record_errors(body: memoryview, at: int, count: int) -> tuple[tuple[tuple[int, str | None], ...], int]:

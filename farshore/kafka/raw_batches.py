@@ -9,7 +9,7 @@ from typing import Any
 
 from aiokafka.protocol import fetch, produce
 
-from farshore.kafka.raw_batch_answers import FetchResponse, ProduceResponse, fetch_response, produce_response
+from farshore.kafka.raw_batch_answers import ProduceAnswer, fetch_answer, produce_answer
 from farshore.kafka.raw_fetch_session import FetchAnswer, SessionRequest
 from farshore.kafka.raw_model import FetchPartition, IsolationLevel, Produced, ProducePartition
 from farshore.kafka.raw_requests import CONSUMER, Request, UnknownToBroker, by_topic
@@ -43,14 +43,14 @@ class Fetch(Request[FetchAnswer]):
         fields: tuple[Any, ...] = (*limits, *session, topics, by_topic(self.session.forgotten))
         return struct_class(*fields, self.rack) if version >= 11 else struct_class(*fields)
 
-    def decoded(self, prepared: Any, body: memoryview) -> FetchResponse:
-        return fetch_response(body, prepared.API_VERSION)
+    def decoded(self, prepared: Any, body: memoryview) -> FetchAnswer:
+        return fetch_answer(body, prepared.API_VERSION)
 
-    def read(self, response: FetchResponse) -> FetchAnswer:
-        return FetchAnswer(response.error, response.session_id, response.throttle_time_ms, response.partitions)
+    def read(self, response: FetchAnswer) -> FetchAnswer:
+        return response
 
-    def silence_ms(self, response: FetchResponse) -> int:
-        return response.throttle_time_ms if response.version >= 8 else 0
+    def silence_ms(self, response: FetchAnswer) -> int:
+        return response.silence_ms
 
 
 def _fetch_partition(one: FetchPartition, version: int) -> tuple[int, ...]:
@@ -90,14 +90,14 @@ class Produce(Request[list[Produced]]):
                 parts += (struct.pack(">ii", one.partition, len(one.batch)), one.batch)
         return parts
 
-    def decoded(self, prepared: Any, body: memoryview) -> ProduceResponse:
-        return produce_response(body, prepared.API_VERSION)
+    def decoded(self, prepared: Any, body: memoryview) -> ProduceAnswer:
+        return produce_answer(body, prepared.API_VERSION)
 
-    def read(self, response: ProduceResponse) -> list[Produced]:
+    def read(self, response: ProduceAnswer) -> list[Produced]:
         return response.partitions
 
-    def silence_ms(self, response: ProduceResponse) -> int:
-        return response.throttle_time_ms if response.version >= 6 else 0
+    def silence_ms(self, response: ProduceAnswer) -> int:
+        return response.silence_ms
 
 
 def _text(value: str | None) -> bytes:

@@ -38,12 +38,16 @@ def without_session(wanted: Sequence[FetchPartition]) -> SessionRequest:
 
 @dataclass(frozen=True, slots=True)
 class FetchAnswer:
-    """`error` is about the request as a whole. `session_id` 0: the broker keeps nothing in mind."""
+    """`error` is about the request as a whole. `session_id` 0: the broker keeps nothing in mind.
+
+    Old brokers have been silent for `throttle_ms` already when they answer; `silence_ms` is what is still to come.
+    """
 
     error: int
     session_id: int
     throttle_ms: int
     partitions: list[Fetched]
+    silence_ms: int = 0
 
 
 class _Facts(NamedTuple):

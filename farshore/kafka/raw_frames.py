@@ -64,7 +64,7 @@ class Frames(asyncio.BufferedProtocol):
         if not self._missing:
             self._take(self._frame)
             if len(self._large) > _KEPT_BYTES:
-                self._large = self._frame = self._missing = _NOTHING
+                self._let_go()
 
     def eof_received(self) -> None:
         self._ended = True
@@ -121,6 +121,9 @@ class Frames(asyncio.BufferedProtocol):
         if self._transport is not None:
             self._transport.abort()
 
+    def _let_go(self) -> None:
+        self._large = self._frame = self._missing = _NOTHING
+
     def _take_small(self) -> None:
         """Whole frames are taken. The rest of one that is not whole will be read into the large buffer."""
         small, at, end = self._small, 0, self._small_filled
@@ -139,7 +142,7 @@ class Frames(asyncio.BufferedProtocol):
             else:
                 self._take(small[at : at + size])
                 at += size
-                self._large = self._frame = self._missing = _NOTHING
+                self._let_go()
         self._small_filled = end - at
         small[: end - at] = bytes(small[at:end])
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from aiokafka.protocol import fetch, metadata, produce
 
-from farshore.kafka.raw_batch_answers import fetch_response
+from farshore.kafka.raw_batch_answers import fetch_answer
 from farshore.kafka.raw_batches import Fetch, Produce
 from farshore.kafka.raw_fetch_session import SessionRequest, without_session
 from farshore.kafka.raw_model import EpochEnd, FetchPartition, IsolationLevel, ProducePartition
@@ -150,7 +150,7 @@ def test_an_answer_that_ends_too_early_is_not_taken_for_a_whole_one() -> None:
     encoded = fetch.FetchResponse_v11(25, 0, 9, [("b", [row])]).encode()
     for size in range(len(encoded)):
         with pytest.raises((struct.error, ValueError)):
-            fetch_response(memoryview(encoded)[:size], 11)
+            fetch_answer(memoryview(encoded)[:size], 11)
 
 
 @pytest.mark.parametrize("transactional_id", [None, "id"])
