@@ -117,7 +117,7 @@ CASES = (
         settings={"B.exactly.once.source.support": "enabled"},
     ),
     Case("tls", "1 KB, lz4, TLS", 2_000_000, 1000, "lz4", _LARGE_BATCH, where=Where.ENCRYPTED),
-    # MirrorMaker 2 waits for each answer before it sends more, so most of an hour would be its own.
+    # MirrorMaker 2 waits for each answer before it sends more, and would take ten minutes each time.
     Case(
         "far", "1 KB, lz4, 16 KB batches, 50 ms away", 1_000_000, 1000, "lz4", _DEFAULT_BATCH, where=Where.FAR,
         longest_seconds=40.0, warm_up_share=0.04,
