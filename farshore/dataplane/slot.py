@@ -28,7 +28,7 @@ from farshore.dataplane.partition import PartitionCopy
 from farshore.dataplane.progress import Progress
 from farshore.dataplane.sending import Sending
 from farshore.dataplane.transaction import Transaction
-from farshore.dataplane.trouble import Kind, Trouble
+from farshore.dataplane.trouble import Kind, Telling, Trouble
 from farshore.kafka.raw import IsolationLevel, RawCluster
 from farshore.model import TopicPartition
 
@@ -55,6 +55,7 @@ class Slot:
         self._finding = Finding(source, target, self._hand)
         self._fetching = Fetching(source, self._hand)
         self._sending = Sending(target, self._hand)
+        self._telling = Telling()
 
     async def take(self, copied: Iterable[Copied], resumes: Mapping[TopicPartition, Resume]) -> None:
         """Begin to copy these; those without a position in `resumes` where the reset policy says."""
@@ -136,6 +137,7 @@ class Slot:
                 self._finding.keep_placing(),
                 self._fetching.run(),
                 self._sending.run(),
+                self._telling.keep_telling(),
             )
         ]
         try:
@@ -147,6 +149,7 @@ class Slot:
                 task.cancel()
             await asyncio.gather(*working, return_exceptions=True)
             await self._sending.finish()
+            self._telling.tell_all()
 
     async def _ended(self, stop: asyncio.Event, until: Mapping[TopicPartition, int] | None) -> None:
         if until is None:

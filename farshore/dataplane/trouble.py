@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import time
+from collections.abc import Callable
 from enum import StrEnum
 
 _log = logging.getLogger(__name__)
 
 _SHORTEST_SECONDS = 0.1
 _LONGEST_SECONDS = 5.0
+_GATHER_SECONDS = 0.5
+_FEW = 3
+
+Tell = Callable[[int, str, str], None]
+"""Log at this level, of this subject, this text."""
 
 
 class Kind(StrEnum):
@@ -29,6 +36,36 @@ class Kind(StrEnum):
     """A producer on the source has to end its transaction, or somebody has to end it for him."""
 
 
+def _tell_at_once(level: int, subject: str, text: str) -> None:
+    _log.log(level, "%s: %s", subject, text)
+
+
+class Telling:
+    """What a slot says of its partitions, gathered for half a second: what befalls many of them is one line."""
+
+    def __init__(self) -> None:
+        self._gathered: dict[tuple[int, str], list[str]] = {}
+
+    def tell(self, level: int, subject: str, text: str) -> None:
+        self._gathered.setdefault((level, text), []).append(subject)
+
+    async def keep_telling(self) -> None:
+        """Until cancelled."""
+        while True:
+            await asyncio.sleep(_GATHER_SECONDS)
+            self.tell_all()
+
+    def tell_all(self) -> None:
+        """What is gathered, now."""
+        gathered, self._gathered = self._gathered, {}
+        for (level, text), subjects in gathered.items():
+            if len(subjects) <= _FEW:
+                for subject in subjects:
+                    _tell_at_once(level, subject, text)
+            else:
+                _tell_at_once(level, f"{subjects[0]} and {len(subjects) - 1:,} more partitions", text)
+
+
 class Trouble:
     """Begins with a reason, ends with a success. Between tries it waits, twice as long each time, five seconds at most.
 
@@ -36,8 +73,9 @@ class Trouble:
     What goes wrong during the wait, as all requests do that were in flight together, makes it no longer.
     """
 
-    def __init__(self, subject: str, quiet: float = 0.0) -> None:
+    def __init__(self, subject: str, quiet: float = 0.0, tell: Tell = _tell_at_once) -> None:
         self._subject = subject
+        self._tell = tell
         self._quiet = quiet
         self._pause = _SHORTEST_SECONDS
         self._again_at = 0.0
@@ -59,7 +97,7 @@ class Trouble:
         lasts = kind is not Kind.PASSING or time.time() - self.since >= self._quiet
         if lasts and (name or reason) not in self._told:
             self._told.add(name or reason)
-            _log.warning("%s: %s", self._subject, reason)
+            self._tell(logging.WARNING, self._subject, reason)
         if self.over:
             self._again_at = time.monotonic() + self._pause
             self._pause = min(self._pause * 2, _LONGEST_SECONDS)
@@ -68,7 +106,7 @@ class Trouble:
         if self.reason is None:
             return
         if self._told:
-            _log.info("%s: goes on", self._subject)
+            self._tell(logging.INFO, self._subject, "goes on")
         self.reason, self.kind = None, Kind.PASSING
         self._pause, self._again_at = _SHORTEST_SECONDS, 0.0
         self._told.clear()

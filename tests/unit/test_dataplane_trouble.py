@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from farshore.dataplane.trouble import Kind, Trouble
+from farshore.dataplane.trouble import Kind, Telling, Trouble
 
 
 def test_reasons_that_take_turns_are_said_once_each_until_it_ends(caplog: pytest.LogCaptureFixture) -> None:
@@ -29,3 +29,18 @@ def test_what_passes_at_once_is_not_said_but_what_somebody_has_to_change_is(capl
     trouble.begin("too large", Kind.REFUSED)
     trouble.end()
     assert [record.message for record in caplog.records] == ["orders-0: too large", "orders-0: goes on"]
+
+
+def test_what_befalls_many_partitions_is_said_in_one_line_and_what_befalls_few_of_each(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    telling = Telling()
+    caplog.set_level("INFO")
+    for n in range(1_200):
+        Trouble(f"orders-{n}", tell=telling.tell).begin("no leader")
+    Trouble("bills-0", tell=telling.tell).begin("too large", Kind.REFUSED)
+    assert not caplog.records
+    telling.tell_all()
+    telling.tell_all()
+    said = ["orders-0 and 1,199 more partitions: no leader", "bills-0: too large"]
+    assert [record.message for record in caplog.records] == said
