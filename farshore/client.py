@@ -182,7 +182,7 @@ def _place_of_properties(properties: Mapping[str, str], alias: str) -> Place:
         str(properties.get("replication.policy.internal.topic.separator.enabled", "true")).lower() != "false",
         properties.get("source.cluster.alias"),
     )
-    tuning = AdminTuning(timedelta(seconds=30), timedelta(seconds=60), "")
+    tuning = AdminTuning(timedelta(seconds=30), "")
     return Place(alias, Client(connection, tuning, ()), connection, naming)
 
 

@@ -52,11 +52,12 @@ class ProducerTuning:
     """Overrides of a writing client that Farshore honours. No `compression_type`: the source's own codec is kept."""
 
     compression_type: str | None = setting("compression.type")
+    compression_gzip_level: int = setting("compression.gzip.level")
+    compression_lz4_level: int = setting("compression.lz4.level")
+    compression_zstd_level: int = setting("compression.zstd.level")
     batch_size: int = setting("batch.size")
-    linger: timedelta = setting("linger.ms")
-    max_request_size: int = setting("max.request.size")
     request_timeout: timedelta = setting("request.timeout.ms")
-    delivery_timeout: timedelta = setting("delivery.timeout.ms")
+    transaction_timeout: timedelta = setting("transaction.timeout.ms")
     client_id: str = setting("client.id")
 
 
@@ -65,7 +66,6 @@ class AdminTuning:
     """Overrides of an administrative client that Farshore honours."""
 
     request_timeout: timedelta = setting("request.timeout.ms")
-    default_api_timeout: timedelta = setting("default.api.timeout.ms")
     client_id: str = setting("client.id")
 
 
@@ -103,7 +103,6 @@ class ConnectorSettings:
     effective: tuple[Effective, ...]
     name: str = setting("name")
     tasks_max: int = setting("tasks.max")
-    admin_timeout: timedelta = setting("admin.timeout.ms")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -180,7 +179,7 @@ class WorkerSettings:
     status_storage_topic: str = setting("status.storage.topic")
     exactly_once_source_support: str = setting("exactly.once.source.support")
     session_timeout: timedelta = setting("session.timeout.ms")
-    heartbeat_interval: timedelta = setting("heartbeat.interval.ms")
+    client_id: str = setting("client.id")
 
 
 @dataclass(frozen=True, slots=True)

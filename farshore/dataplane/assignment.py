@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from farshore.dataplane.cargo import Target
 from farshore.kafka.raw import At, IsolationLevel
 from farshore.model import Lineage, TopicPartition
+from farshore.wire.batch import Codec
 
 SKIPPED_BY_HAND = "skipped by hand"
 """The reason of a gap that somebody asked for."""
@@ -17,6 +19,7 @@ class Limits:
     """How much at once. `fetch_*` are those of the source's consumer.
 
     `reset` says where to go on when the source's log does not hold the offset we are at; None: stop the partition.
+    `levels` are those at which codecs pack anew, where they are not Kafka's defaults.
     """
 
     budget_bytes: int = 64 << 20
@@ -28,6 +31,7 @@ class Limits:
     isolation_level: IsolationLevel = IsolationLevel.READ_COMMITTED
     rack: str = ""
     reset: At | None = At.EARLIEST
+    levels: Mapping[Codec, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

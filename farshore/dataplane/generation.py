@@ -76,7 +76,7 @@ class Generation:
         self._again = threading.Event()
         self._done = threading.Event()
         self._changing = threading.Lock()
-        self._writer = SmallRecords(order.target, cluster=order.flow.target, client_id="farshore")
+        self._writer = SmallRecords(order.target.connection, cluster=order.flow.target, client_id="farshore")
         self._leasing = threading.Thread(target=self._keep_leasing, name=f"lease {order.flow}", daemon=True)
 
     def start(self) -> None:

@@ -19,38 +19,21 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import NamedTuple
 
 from farshore.dataplane.cargo import Path, Sent, Target, Unfit, batch_in
 from farshore.dataplane.intake import AnyBatch, taken_apart
+from farshore.dataplane.packing import FAR_BATCH_BYTES, gathered, goes_as_it_is, packed, packed_anew
 from farshore.errors import WireError
-from farshore.wire.batch import Batch, OldBatch, next_sequence
-from farshore.wire.copy_rules import why_not_as_it_is
+from farshore.wire.batch import Batch, Codec, OldBatch, next_sequence
 from farshore.wire.lone import Stretch
-from farshore.wire.records import Encoded, TooLarge, encode_batches, merge, records_of
+from farshore.wire.records import Encoded, TooLarge
 
 MOST_IN_FLIGHT = 5
 """As many batches of one producer as a broker remembers for telling duplicates."""
 
 LAST_EPOCH = 32767
-
-FEW_RECORDS = 16
-SMALL_BYTES = 16_384
-"""A batch with less of both is packed together with its neighbours: packing costs 2 µs a record, sending a batch 40."""
-
-TINY_BYTES = 4_096
-"""While the window is full, so that brokers are what we wait for, smaller batches are packed however many records they
-have: five of them in flight are next to nothing."""
-
-FAR_BATCH_BYTES = 512 * 1024
-"""As large as batches are made where the way to the target is long: five of them fill 25 MB/s at 100 ms."""
-
-
-class _Item(NamedTuple):
-    batch: AnyBatch
-    held: int
 
 
 @dataclass
@@ -66,6 +49,7 @@ class PartitionCopy:
     committed_only: bool = True
     producer_epoch: int = 0
     transactional: bool = False
+    levels: Mapping[Codec, int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.start = self.next_fetch
@@ -76,7 +60,7 @@ class PartitionCopy:
         self._established = False
         self._leader_epoch = -1
         self._was_full = False
-        self._waiting: deque[_Item] = deque()
+        self._waiting: deque[AnyBatch] = deque()
         self._in_flight: deque[Sent] = deque()
         self._again: deque[Sent] = deque()
 
@@ -87,7 +71,7 @@ class PartitionCopy:
         if outstanding:
             return max(self._copied_to, min(outstanding))
         if self._waiting:
-            return max(self._copied_to, _first_offset(self._waiting[0].batch))
+            return max(self._copied_to, _first_offset(self._waiting[0]))
         return self.next_fetch
 
     @property
@@ -101,7 +85,7 @@ class PartitionCopy:
         for outstanding in (self._in_flight, self._again):
             if outstanding:
                 return batch_in(outstanding[0].data).base_timestamp
-        first = self._waiting[0].batch if self._waiting else None
+        first = self._waiting[0] if self._waiting else None
         return None if first is None or isinstance(first, OldBatch) else first.base_timestamp
 
     @property
@@ -127,7 +111,7 @@ class PartitionCopy:
                     return False
                 self._leader_epoch = batch.leader_epoch
             if wanted:
-                self._waiting.append(_Item(batch, batch.size))
+                self._waiting.append(batch)
                 self.held += batch.size
             self.next_fetch = batch.next_offset
         return True
@@ -221,15 +205,7 @@ class PartitionCopy:
         return True
 
     def _packed_anew(self, sent: Sent, last_offset: int, max_message_bytes: int) -> list[Sent]:
-        records = (
-            record
-            for batch in sent.sources
-            for record in records_of(batch, resolve_append_time=not self.target.log_append_time)
-            if sent.first_offset <= record[0] <= last_offset
-        )
-        encoded = encode_batches(
-            records, codec=batch_in(sent.data).codec, max_bytes=max_message_bytes, target_batch_bytes=max_message_bytes
-        )
+        encoded = packed_anew(sent, self.target, self.levels, last_offset, max_message_bytes)
         return self._sealed(encoded, sent.sequence, sent.sources, sent.held, Path.ENCODED_ANEW)
 
     def try_unfit_again(self) -> None:
@@ -256,7 +232,7 @@ class PartitionCopy:
         """Forget what waits, and ask for it anew. What was sent stays, since its outcome may be open."""
         ends = [sent.last_offset + 1 for sent in (*self._in_flight, *self._again)]
         self.next_fetch = self.start = max(ends) if ends else self.position
-        self.held -= sum(item.held for item in self._waiting)
+        self.held -= sum(batch.size for batch in self._waiting)
         self._waiting.clear()
         self._leader_epoch = -1
 
@@ -282,59 +258,30 @@ class PartitionCopy:
             sent.sequence = self._next_sequence
             self._next_sequence = next_sequence(self._next_sequence, sent.record_count)
 
-    def _pack(self, merge_below: int) -> list[Sent]:
+    def _pack(self, up_to: int) -> list[Sent]:
         """The next waiting batch as it is; or it and those behind it packed anew, if it is small or cannot stay.
 
         Raises WireError, with nothing changed, if that batch is corrupt.
         """
-        try:
-            return self._packed_or_put_back(self._gather(merge_below), merge_below)
-        except WireError:
-            # If one of those behind the first is corrupt, what is good goes out before it.
-            return self._packed_or_put_back(self._gather(0), merge_below)
-
-    def _packed_or_put_back(self, items: list[_Item], merge_below: int) -> list[Sent]:
-        try:
-            return self._packed(items, merge_below)
-        except WireError:
-            self._waiting.extendleft(reversed(items))
-            raise
-
-    def _gather(self, merge_below: int) -> list[_Item]:
-        far = merge_below > self.target.merge_below
-        first = self._waiting.popleft()
-        items = [first]
-        size = first.held
-        while self._waiting and (far or self._is_small(items[-1].batch)):
-            behind = self._waiting[0]
-            if size + behind.held > merge_below or not (far or self._is_small(behind.batch)):
-                break
-            items.append(self._waiting.popleft())
-            size += behind.held
+        batches = gathered(self._waiting, self.target, up_to, full=self._was_full)
         self._was_full = self._was_full and bool(self._waiting)
-        return items
+        try:
+            return self._packed(batches, up_to)
+        except WireError:
+            self._waiting.extendleft(reversed(batches))
+            if len(batches) == 1:
+                raise
+            # If one of those behind the first is corrupt, what is good goes out before it.
+            return self._pack(0)
 
-    def _is_small(self, batch: AnyBatch) -> bool:
-        few = not isinstance(batch, Batch) or batch.record_count < FEW_RECORDS
-        return batch.size < (SMALL_BYTES if few else TINY_BYTES if self._was_full else 0)
-
-    def _packed(self, items: list[_Item], merge_below: int) -> list[Sent]:
-        first = items[0]
-        if len(items) == 1 and self._stays(first):
-            assert isinstance(first.batch, Batch)
-            return [self._sent(first.batch, first.held)]
-        size, limit = sum(item.held for item in items), self.target.max_message_bytes
-        sources = tuple(item.batch for item in items)
-        encoded = merge(
-            sources,
-            max_bytes=limit,
-            target_batch_bytes=min(limit, max(merge_below, size)),
-            codec=self.target.codec,
-            from_offset=self.start,
-            resolve_append_time=not self.target.log_append_time,
-        )
-        path = Path.MERGED if len(items) > 1 or isinstance(first.batch, Stretch) else Path.ENCODED_ANEW
-        pieces = self._sealed(encoded, self._next_sequence, sources, size, path)
+    def _packed(self, batches: list[AnyBatch], up_to: int) -> list[Sent]:
+        first = batches[0]
+        if len(batches) == 1 and goes_as_it_is(first, self.target, self.start):
+            return [self._sent(first)]
+        path = Path.MERGED if len(batches) > 1 or isinstance(first, Stretch) else Path.ENCODED_ANEW
+        encoded = packed(batches, self.target, self.levels, up_to, self.start)
+        held = sum(batch.size for batch in batches)
+        pieces = self._sealed(encoded, self._next_sequence, tuple(batches), held, path)
         if pieces and self.unfit is None:
             self._next_sequence = next_sequence(pieces[-1].sequence, pieces[-1].record_count)
         return pieces
@@ -370,19 +317,19 @@ class PartitionCopy:
         self.next_fetch = self.start = unfit.offset
         self._leader_epoch = -1
         dropped = [sent for sent in self._again if sent.first_offset >= unfit.offset]
-        self.held -= sum(item.held for item in self._waiting) + sum(sent.held for sent in dropped)
+        self.held -= sum(batch.size for batch in self._waiting) + sum(sent.held for sent in dropped)
         self._waiting.clear()
         self._again = deque(sent for sent in self._again if sent.first_offset < unfit.offset)
 
     def _queue_again(self, some: Iterable[Sent]) -> None:
         self._again = _in_order((*self._again, *some))
 
-    def _sent(self, batch: Batch, held: int) -> Sent:
+    def _sent(self, batch: Batch) -> Sent:
         sequence = self._next_sequence
         data = self._addressed(batch, sequence)
         self._next_sequence = next_sequence(sequence, batch.record_count)
         return Sent(
-            data, batch.base_offset, batch.last_offset, batch.record_count, sequence, (batch,), held, Path.AS_IS
+            data, batch.base_offset, batch.last_offset, batch.record_count, sequence, (batch,), batch.size, Path.AS_IS
         )
 
     def _addressed(self, batch: Batch, sequence: int) -> bytes:
@@ -391,18 +338,6 @@ class PartitionCopy:
             producer_epoch=self.producer_epoch,
             base_sequence=sequence,
             transactional=self.transactional,
-        )
-
-    def _stays(self, item: _Item) -> bool:
-        return not isinstance(item.batch, Stretch) and (
-            why_not_as_it_is(
-                item.batch,
-                position=self.start,
-                target_log_append_time=self.target.log_append_time,
-                max_message_bytes=self.target.max_message_bytes,
-                codec=self.target.codec,
-            )
-            is None
         )
 
 

@@ -66,10 +66,16 @@ class Slot:
             self._hand.entries[each.partition] = Entry(
                 each,
                 PartitionCopy(
-                    0, identity.producer_id, each.takes, committed, identity.producer_epoch, transaction is not None
+                    0,
+                    identity.producer_id,
+                    each.takes,
+                    committed,
+                    identity.producer_epoch,
+                    transaction is not None,
+                    limits.levels,
                 ),
                 resumes.get(each.partition),
-                Trouble(f"{each.partition} to {each.remote}", quiet=_QUIET_SECONDS),
+                Trouble(f"{each.partition} to {each.remote}", quiet=_QUIET_SECONDS, tell=self._telling.tell),
                 limits.partition_fetch_bytes,
             )
         self._hand.unplaced.set()

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 import uvloop
 
-from farshore.config.security import Connection
+from farshore.config.settings import Client, ConsumerTuning, ProducerTuning
 from farshore.dataplane import board
 from farshore.dataplane.assignment import Limits
 from farshore.dataplane.bookkeeping import Bookkeeper, Books
@@ -46,8 +46,8 @@ class ExactlyOnce:
     """`group` is that of the worker, from which transactional ids are made; times are in seconds."""
 
     group: str
-    interval: float = 0.5
-    timeout: float = 60.0
+    interval: float
+    timeout: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,8 +56,8 @@ class Order:
 
     flow: Flow
     plan: board.Plan
-    source: Connection
-    target: Connection
+    source: Client[ConsumerTuning]
+    target: Client[ProducerTuning]
     limits: Limits
     books: Books
     board_topic: str
@@ -107,13 +107,25 @@ class _Task:
 
     async def run(self) -> None:
         order, lease = self._order, self._lease
+        read, written = order.source, order.target
         client_id = f"{order.flow}|{order.books.connector}-{order.plan.slot}"
         async with (
-            RawCluster(order.source, alias=order.flow.source, client_id=client_id) as source,
-            LeasedCluster(lease, order.target, alias=order.flow.target, client_id=client_id) as target,
+            RawCluster(
+                read.connection,
+                alias=order.flow.source,
+                client_id=_named(read, client_id),
+                request_timeout=read.tuning.request_timeout.total_seconds(),
+            ) as source,
+            LeasedCluster(
+                lease,
+                written.connection,
+                alias=order.flow.target,
+                client_id=_named(written, client_id),
+                request_timeout=written.tuning.request_timeout.total_seconds(),
+            ) as target,
             self._beside(self._listen(Tail(target, order.board_topic))),
         ):
-            with Bookkeeper(order.books, order.flow, order.source, order.target, client_id) as keeper:
+            with Bookkeeper(order.books, order.flow, read.connection, written.connection, client_id) as keeper:
                 while not await self._copy(source, target, keeper):
                     await asyncio.sleep(_BEGIN_ANEW_SECONDS)
         if lease.ousted is not None:
@@ -220,3 +232,9 @@ class _Task:
                 self.left = tuple(f"{partition}: nobody knows where its log ends" for partition in failed)
                 return {partition: each.offset for partition, each in listed.items() if not each.error}
             await asyncio.sleep(0.2)
+
+
+def _named(client: Client[ConsumerTuning] | Client[ProducerTuning], client_id: str) -> str:
+    """As MirrorMaker 2 names its clients: brokers' quotas may go by what the user has put before it."""
+    own = client.tuning.client_id
+    return f"{own}|{client_id}" if own else client_id

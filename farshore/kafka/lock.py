@@ -41,6 +41,7 @@ class FlowLock:
         group: str,
         board_topic: str,
         session_timeout: float,
+        client_id: str,
         on_lost: Callable[[], None],
     ) -> None:
         self._cluster = cluster
@@ -50,7 +51,7 @@ class FlowLock:
         self._config: dict[str, Any] = {
             **librdkafka_config(connection),
             "group.id": group,
-            "client.id": "farshore",
+            "client.id": client_id or "farshore",
             "session.timeout.ms": int(session_timeout * 1000),
             "heartbeat.interval.ms": max(500, int(session_timeout * 1000) // 4),
             # Whoever holds the board keeps it when a standby joins. Any other strategy takes it away for a moment, and

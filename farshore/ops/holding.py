@@ -81,6 +81,7 @@ def holding(
         group=worker.group_id,
         board_topic=board_topic(flow.flow.source),
         session_timeout=worker.session_timeout.total_seconds(),
+        client_id=worker.client_id,
         on_lost=lambda: None,
     )
     with ExitStack() as stack:

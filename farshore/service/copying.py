@@ -4,29 +4,22 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from farshore.config.settings import FlowSettings, SourceSettings
-from farshore.control.topic_configs import RemoteTopic
 from farshore.control.topics import TopicSync, sync_topics
 from farshore.dataplane import board
-from farshore.dataplane.assignment import Copied, Limits
-from farshore.dataplane.bookkeeping import Books
-from farshore.dataplane.cargo import Target
 from farshore.dataplane.generation import Generation
 from farshore.dataplane.load import HotPartitions
 from farshore.dataplane.picture import Picture
 from farshore.dataplane.plan import Share, plan_slots
-from farshore.dataplane.task import ExactlyOnce, Order
+from farshore.dataplane.task import ExactlyOnce
 from farshore.dataplane.transaction import fence, transactional_id
 from farshore.dataplane.trouble import Kind, Trouble
 from farshore.errors import KafkaError
 from farshore.kafka.cluster import Cluster
-from farshore.kafka.raw import At, IsolationLevel
-from farshore.model import TopicPartition
-from farshore.naming import board_topic
-from farshore.wire.batch import Codec
+from farshore.service.orders import copied_of, exactly_once_of, order_of
 
 _log = logging.getLogger(__name__)
 
@@ -76,10 +69,10 @@ class Copying:
         self._looked = float("-inf")
         self._next_look = time.monotonic()
         self._started = False
-        exactly_once = _exactly_once(settings)
+        exactly_once = exactly_once_of(settings)
         if exactly_once is not None:
             self._fence(exactly_once)
-        order = _order(settings, self._source_settings, number, positions_partitions, exactly_once, once=once)
+        order = order_of(settings, self._source_settings, number, positions_partitions, exactly_once, once=once)
         limit = self._source_settings.max_bytes_per_second
         self._generation = Generation(session, order, number, may_lease, picture, limit)
 
@@ -184,9 +177,12 @@ class Copying:
         if self._shares and not self._started:
             self._generation.start()
             self._started = True
-        codec = self._settings.worker.producer.tuning.compression_type
+        producer = self._settings.worker.producer.tuning
         self._generation.follow(
-            [tuple(_copied(p, synced.partitions, synced.remote_topics, codec) for p in share) for share in self._shares]
+            [
+                tuple(copied_of(p, synced.partitions, synced.remote_topics, producer) for p in share)
+                for share in self._shares
+            ]
         )
 
     def _fence(self, exactly_once: ExactlyOnce) -> None:
@@ -195,63 +191,3 @@ class Copying:
         slots = max(self._slots_at_most, self._source_settings.tasks_max, *earlier, 0)
         ids = [transactional_id(exactly_once.group, self._source_settings.name, slot) for slot in range(slots)]
         fence(self._settings.worker.producer.connection, cluster=self._flow.target, ids=ids)
-
-
-def _exactly_once(flow: FlowSettings) -> ExactlyOnce | None:
-    """`preparing` is for workers of Connect that are yet to be enabled, one after the other: like them, we wait."""
-    assert flow.source is not None
-    if flow.worker.exactly_once_source_support.lower() != "enabled":
-        return None
-    interval = flow.source.transaction_boundary_interval
-    if interval is None:
-        return ExactlyOnce(flow.worker.group_id)
-    return ExactlyOnce(flow.worker.group_id, interval.total_seconds())
-
-
-def _order(
-    settings: FlowSettings,
-    source: SourceSettings,
-    number: int,
-    positions_partitions: int,
-    exactly_once: ExactlyOnce | None,
-    *,
-    once: bool,
-) -> Order:
-    """What every slot is told; its plan comes on top."""
-    consumer = source.source.consumer.tuning
-    return Order(
-        flow=settings.flow,
-        plan=board.Plan(0, number, 0),
-        source=source.source.consumer.connection,
-        target=settings.worker.producer.connection,
-        limits=Limits(
-            fetch_max_bytes=min(consumer.fetch_max_bytes, Limits().budget_bytes // 4),
-            partition_fetch_bytes=consumer.max_partition_fetch_bytes,
-            fetch_min_bytes=consumer.fetch_min_bytes,
-            fetch_max_wait=consumer.fetch_max_wait.total_seconds(),
-            isolation_level=IsolationLevel[consumer.isolation_level.upper()],
-            rack=consumer.client_rack,
-            reset={"earliest": At.EARLIEST, "latest": At.LATEST}.get(consumer.auto_offset_reset),
-        ),
-        books=Books.of(settings, positions_partitions),
-        board_topic=board_topic(settings.flow.source),
-        offset_lag_max=source.offset_lag_max,
-        exactly_once=exactly_once,
-        once=once,
-    )
-
-
-def _copied(
-    partition: TopicPartition,
-    remotes: Mapping[TopicPartition, TopicPartition],
-    topics: Mapping[str, RemoteTopic],
-    codec: str | None,
-) -> Copied:
-    remote = remotes[partition]
-    topic = topics[remote.topic]
-    takes = Target(
-        max_message_bytes=topic.max_message_bytes or Target().max_message_bytes,
-        log_append_time=topic.message_timestamp_type == "LogAppendTime",
-        codec=None if codec is None else Codec[codec.upper()],
-    )
-    return Copied(partition, remote, takes)

@@ -127,6 +127,7 @@ class FlowRunner:
             group=worker.group_id,
             board_topic=board_topic(flow.source),
             session_timeout=worker.session_timeout.total_seconds(),
+            client_id=worker.client_id,
             on_lost=self._lost.set,
         )
         self._watch = BoardWatch(worker.connection, cluster=flow.target, board_topic=board_topic(flow.source))

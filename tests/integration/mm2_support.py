@@ -421,8 +421,8 @@ def wait_for_start(lanes: Sequence[Lane]) -> None:
 
 
 def _admin(side: End) -> Admin:
-    patience = timedelta(seconds=30)
-    return Admin(side.alias, Client(Connection((side.servers,)), AdminTuning(patience, patience, "test"), ()))
+    tuning = AdminTuning(timedelta(seconds=30), "test")
+    return Admin(side.alias, Client(Connection((side.servers,)), tuning, ()))
 
 
 def _commit(cluster: Admin, offsets: Mapping[str, Mapping[TopicPartition, int]]) -> None:

@@ -104,10 +104,10 @@ def test_policies_may_differ_with_a_warning() -> None:
 def test_producer_overrides_of_the_connector_beat_those_of_the_worker() -> None:
     reading = read_files(
         s=connector(producer__override__compression__type="lz4"),
-        worker=f"{WORKER}producer.compression.type=gzip\nproducer.linger.ms=7\n",
+        worker=f"{WORKER}producer.compression.type=gzip\nproducer.request.timeout.ms=7\n",
     )
     tuning = flow_of(reading).worker.producer.tuning
-    assert (tuning.compression_type, tuning.linger.total_seconds()) == ("lz4", 0.007)
+    assert (tuning.compression_type, tuning.request_timeout.total_seconds()) == ("lz4", 0.007)
 
 
 def test_a_connector_may_keep_its_positions_in_a_topic_of_its_own() -> None:

@@ -108,7 +108,7 @@ def test_client_overrides_reach_the_client_they_are_meant_for(read_text: ReadTex
     flow = flow_of(
         read_text(
             f"{ONE_FLOW}A.consumer.isolation.level = read_uncommitted\nA.consumer.auto.offset.reset = latest\n"
-            "B.producer.compression.type = zstd\nB.producer.linger.ms = 20\nA->B.consumer.client.id = mine"
+            "B.producer.compression.type = zstd\nB.producer.request.timeout.ms = 20\nA->B.consumer.client.id = mine"
         )
     )
     assert flow.source is not None
@@ -116,7 +116,7 @@ def test_client_overrides_reach_the_client_they_are_meant_for(read_text: ReadTex
     assert (consumer.isolation_level, consumer.auto_offset_reset) == ("read_uncommitted", "latest")
     assert consumer.client_id == "mine"
     assert flow.worker.producer.tuning.compression_type == "zstd"
-    assert flow.worker.producer.tuning.linger == timedelta(milliseconds=20)
+    assert flow.worker.producer.tuning.request_timeout == timedelta(milliseconds=20)
 
 
 def test_without_overrides_committed_records_are_read_from_the_beginning_and_codecs_are_kept(

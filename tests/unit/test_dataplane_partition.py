@@ -11,7 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from farshore.dataplane.cargo import Sent, Target, Unfit
-from farshore.dataplane.partition import FAR_BATCH_BYTES, PartitionCopy
+from farshore.dataplane.packing import FAR_BATCH_BYTES
+from farshore.dataplane.partition import PartitionCopy
 from farshore.errors import CorruptBatch
 from farshore.wire.batch import Batch, Codec, Scan, next_sequence
 from farshore.wire.records import RawRecord, encode_batches, records_of

@@ -40,7 +40,7 @@ class Admin:
 
 
 def cluster(admin: Admin) -> Cluster:
-    tuning = AdminTuning(request_timeout=timedelta(seconds=1), default_api_timeout=timedelta(seconds=1), client_id="")
+    tuning = AdminTuning(request_timeout=timedelta(seconds=1), client_id="")
     made = Cluster("A", Client(Connection(("localhost:1",)), tuning, ()))
     made.__dict__["_admin"] = admin
     return made

@@ -21,38 +21,37 @@ _BUFFERS = "left to the operating system, which sizes them by itself"
 _BYTES = "bytes are copied as they are"
 _SAME_PARTITION = "a record keeps the number of its partition, as in MirrorMaker 2"
 _ASKED_AGAIN = "the bootstrap servers are asked again whenever no known broker answers"
+_OWN_PAUSES = "Farshore's clients have pauses of their own, from a tenth of a second to a few seconds"
+_OWN_CONNECTIONS = "connections are kept while they are used, and are given ten seconds at most to come about"
+_OWN_KNOWLEDGE = "leaders are looked for when they change, and every 30 s; topics every refresh.topics.interval.seconds"
+_ONE_REQUEST = "every request has its request.timeout.ms, and is made again as long as it takes"
 
 
 def network_keys(
     scope: Scope,
-    remark: str = "",
     *,
-    request_timeout_ms: int = 30000,
     max_idle_ms: int = 540000,
     receive_buffer_bytes: int = 65536,
 ) -> tuple[Key, ...]:
-    """What every Kafka client has, and the worker too; `remark` goes to those that are honoured."""
-    rows = Rows(scope)
-    honoured, unused = rows.honoured, rows.unused
+    """What every Kafka client has, and the worker too, and what Farshore's clients do their own way."""
+    unused = Rows(scope).unused
     return (
-        honoured("request.timeout.ms", Type.INT, request_timeout_ms,
-                 "How long a request may take.", remark, at_least(0)),
-        honoured("retry.backoff.ms", Type.LONG, 100,
-                 "First pause before a request is sent again.", remark, at_least(0)),
-        honoured("retry.backoff.max.ms", Type.LONG, 1000,
-                 "Longest pause before a request is sent again.", remark, at_least(0)),
-        honoured("reconnect.backoff.ms", Type.LONG, 50,
-                 "First pause before connecting again.", remark, at_least(0)),
-        honoured("reconnect.backoff.max.ms", Type.LONG, 1000,
-                 "Longest pause before connecting again.", remark, at_least(0)),
-        honoured("socket.connection.setup.timeout.ms", Type.LONG, 10000,
-                 "How long connecting may take.", remark, at_least(0)),
+        unused("retry.backoff.ms", Type.LONG, 100,
+               "First pause before a request is sent again.", _OWN_PAUSES, at_least(0)),
+        unused("retry.backoff.max.ms", Type.LONG, 1000,
+               "Longest pause before a request is sent again.", _OWN_PAUSES, at_least(0)),
+        unused("reconnect.backoff.ms", Type.LONG, 50,
+               "First pause before connecting again.", _OWN_PAUSES, at_least(0)),
+        unused("reconnect.backoff.max.ms", Type.LONG, 1000,
+               "Longest pause before connecting again.", _OWN_PAUSES, at_least(0)),
+        unused("socket.connection.setup.timeout.ms", Type.LONG, 10000,
+               "How long connecting may take.", _OWN_CONNECTIONS, at_least(0)),
         unused("socket.connection.setup.timeout.max.ms", Type.LONG, 30000,
                "How long it may take after failures.", "every attempt gets the same time", at_least(0)),
-        honoured("connections.max.idle.ms", Type.LONG, max_idle_ms,
-                 "After how long an idle connection is closed.", remark),
-        honoured("metadata.max.age.ms", Type.LONG, 300000,
-                 "How old knowledge of the cluster may become.", remark, at_least(0)),
+        unused("connections.max.idle.ms", Type.LONG, max_idle_ms,
+               "After how long an idle connection is closed.", _OWN_CONNECTIONS),
+        unused("metadata.max.age.ms", Type.LONG, 300000,
+               "How old knowledge of the cluster may become.", _OWN_KNOWLEDGE, at_least(0)),
         unused("metadata.recovery.strategy", Type.STRING, "rebootstrap",
                "What to do when no known broker answers.", _ASKED_AGAIN,
                one_of("rebootstrap", "none", ignore_case=True)),
@@ -90,6 +89,7 @@ def _common(scope: Scope, *, pushes: bool, max_idle_ms: int, receive_buffer_byte
     return (
         rows.honoured("client.id", Type.STRING, "", "Name under which the brokers know the client.",
                       "the flow and what the client is for are added to it, as in MirrorMaker 2"),
+        rows.honoured("request.timeout.ms", Type.INT, 30000, "How long a request may take.", check=at_least(0)),
         *network_keys(scope, max_idle_ms=max_idle_ms, receive_buffer_bytes=receive_buffer_bytes),
         *jvm_keys(scope, "INFO", "DEBUG", "TRACE"),
         rows.unused("enable.metrics.push", Type.BOOLEAN, pushes, "Whether brokers may ask for metrics.",
@@ -131,8 +131,8 @@ CONSUMER = (
         check=at_least(0)),
     _consumer.honoured("client.rack", Type.STRING, "",
         "Where the reader stands, so that it may read from a replica nearby."),
-    _consumer.honoured("default.api.timeout.ms", Type.INT, 60000,
-        "How long looking up offsets and partitions may take.", check=at_least(0)),
+    _consumer.unused("default.api.timeout.ms", Type.INT, 60000,
+        "How long looking up offsets and partitions may take.", _ONE_REQUEST, at_least(0)),
     _consumer.unused("check.crcs", Type.BOOLEAN, True, "Whether batches are checked for corruption.",
         "checksums are always looked at"),
     _consumer.unused("max.poll.records", Type.INT, 500, "At most so many records a poll.",
@@ -184,17 +184,19 @@ PRODUCER = (
         check=between(1, 17)),
     _producer.honoured("compression.zstd.level", Type.INT, 3, "Effort of zstd, where a batch is packed anew.",
         check=between(-131072, 22)),
-    _producer.honoured("batch.size", Type.INT, 16384, "Batches smaller than this are merged while they wait.",
-        "when the window of requests is full, larger ones are merged too", at_least(0)),
-    _producer.honoured("linger.ms", Type.LONG, 5,
-        "How long a small batch waits for others to be merged with.", check=at_least(0)),
-    _producer.honoured("max.request.size", Type.INT, 1048576, "Batches are merged up to this size.",
-        "a larger batch of the source is still copied, if the target's topic takes it", at_least(0)),
-    _producer.honoured("delivery.timeout.ms", Type.INT, FOREVER_MS,
-        "After how long without an acknowledgement a batch is given up and sent as a new one.",
-        "the default is that of Connect, not that of producers; no batch is ever left out", at_least(0)),
+    _producer.honoured("batch.size", Type.INT, 16384, "Small batches that wait together are merged up to this size.",
+        "64 KB at least and 1 MB at most; far from the target, while the window of requests is full, 512 KB at least",
+        at_least(0)),
+    _producer.unused("linger.ms", Type.LONG, 5, "How long a small batch waits for others.",
+        "none waits for others; those that wait anyway are merged", at_least(0)),
+    _producer.unused("max.request.size", Type.INT, 1048576, "How large a batch may be.",
+        "max.message.bytes of the target's topic alone says that", at_least(0)),
+    _producer.unused("delivery.timeout.ms", Type.INT, FOREVER_MS,
+        "After how long without an acknowledgement a batch is given up.",
+        "none is ever given up: it is sent until it is acknowledged", at_least(0)),
     _producer.honoured("transaction.timeout.ms", Type.INT, 60000,
-        "After how long the brokers abort a transaction, with exactly-once."),
+        "After how long the brokers abort a transaction, with exactly-once.",
+        "half a minute more than transaction.boundary.interval.ms at least, so that a commit has time"),
     _producer.unused("acks", Type.STRING, "all", "How many replicas must have a batch.", "always all",
         one_of("all", "-1", "0", "1")),
     _producer.unused("enable.idempotence", Type.BOOLEAN, True, "Whether brokers drop what is sent twice.",
@@ -202,7 +204,7 @@ PRODUCER = (
     _producer.unused("max.in.flight.requests.per.connection", Type.INT, 5, "Requests sent without an answer.",
         "up to five a partition, always in order", at_least(1)),
     _producer.unused("retries", Type.INT, 2**31 - 1, "How often a request is sent again.",
-        "as often as it takes, until delivery.timeout.ms", at_least(0)),
+        "as often as it takes", at_least(0)),
     _producer.unused("buffer.memory", Type.LONG, 33554432, "Memory for batches that wait.",
         "a slot's memory is bounded from fetch to acknowledgement, by one budget", at_least(0)),
     _producer.unused("max.block.ms", Type.LONG, 60000, "How long sending may wait for memory and metadata.",
@@ -232,10 +234,10 @@ _admin = Rows(Scope.ADMIN)
 
 ADMIN = (
     *_common(Scope.ADMIN, pushes=False, max_idle_ms=300000, receive_buffer_bytes=65536),
-    _admin.honoured("default.api.timeout.ms", Type.INT, 60000,
-        "How long an operation may take with all its retries.", check=at_least(0)),
+    _admin.unused("default.api.timeout.ms", Type.INT, 60000,
+        "How long an operation may take with all its retries.", _ONE_REQUEST, at_least(0)),
     _admin.unused("retries", Type.INT, 2**31 - 1, "How often a request is sent again.",
-        "as often as it takes, until default.api.timeout.ms", at_least(0)),
+        "as often as it takes", at_least(0)),
     _admin.refused("bootstrap.controllers", Type.LIST, (), "KRaft controllers to ask instead of brokers.",
         "Farshore talks to brokers"),
 )  # fmt: skip

@@ -61,7 +61,8 @@ STORAGE = (
 
 GROUP = (
     _honoured("session.timeout.ms", Type.INT, 10000, "How long a silent member stays in the group.", _LOCK),
-    _honoured("heartbeat.interval.ms", Type.INT, 3000, "How often a member says that it is there.", _LOCK),
+    _unused("heartbeat.interval.ms", Type.INT, 3000, "How often a member says that it is there.",
+            "four times within session.timeout.ms"),
     _unused("rebalance.timeout.ms", Type.INT, 60000, "How long members may take to join again.", _NO_WORKERS),
     _unused("scheduled.rebalance.max.delay.ms", Type.INT, 300000,
             "How long the tasks of a lost worker wait for its return.", _NO_WORKERS, at_least(0)),
@@ -84,9 +85,11 @@ GROUP = (
 )  # fmt: skip
 
 CLIENT = (
-    _honoured("client.id", Type.STRING, "", "Name under which brokers know the worker's clients.",
+    _honoured("client.id", Type.STRING, "", "Name under which brokers know the member of the group.",
               "the default in a dedicated file is SOURCE->TARGET"),
-    *network_keys(Scope.WORKER, _LOCK, request_timeout_ms=40000, receive_buffer_bytes=32768),
+    _unused("request.timeout.ms", Type.INT, 40000, "How long a request of the member may take.",
+            "session.timeout.ms is what counts", at_least(0)),
+    *network_keys(Scope.WORKER, receive_buffer_bytes=32768),
     *jvm_keys(Scope.WORKER, "INFO", "DEBUG"),
 )  # fmt: skip
 
