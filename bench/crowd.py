@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bench.cases import TASKS, Crowd, Where
-from bench.crowd_load import PATTERN, marked_topics, partitions_of, topics_of, write_crowd, write_steadily
+from bench.crowd_load import PATTERN, make_topics, marked_topics, partitions_of, topics_of, write_crowd, write_steadily
 from bench.measure import LogEnds, Meter, Sample
 from bench.mirrors import Kind, Mirror, mirror_settings, running
 from bench.scene import Scene, scene
@@ -97,6 +97,8 @@ def _attempt(clusters: Scene, crowd: Crowd, outcome: CrowdOutcome, home: Path) -
     alias = f"a{uuid.uuid4().hex[:8]}"
     source, target = clusters.source.direct_bootstrap_servers, clusters.target.direct_bootstrap_servers
     write_crowd(source, crowd)
+    if crowd.made:
+        make_topics(target, crowd, f"{alias}.")
     settings = mirror_settings(clusters, alias, PATTERN, TASKS, _SETTINGS)
     begun = time.monotonic()
     with running(outcome.kind, settings, home, f"{crowd.name}-{outcome.kind.name.lower()}") as mirror:

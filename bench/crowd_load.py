@@ -43,12 +43,18 @@ def marked_topics(crowd: Crowd) -> list[str]:
 
 def write_crowd(servers: str, crowd: Crowd) -> None:
     """All topics, and the records from which one can see that a mirror has started. Raises LocalClusterError."""
-    create_topics(servers, topics_of(crowd), crowd.partitions_each)
-    _wait_until_led(servers, partitions_of(crowd, topics_of(crowd)))
+    make_topics(servers, crowd)
     producer = _producer(servers)
     for topic, number in partitions_of(crowd, marked_topics(crowd)):
         producer.produce(topic, b"first", partition=number)
     _flush(producer)
+
+
+def make_topics(servers: str, crowd: Crowd, prefix: str = "") -> None:
+    """All of them, and waits until each partition is led. Raises LocalClusterError."""
+    topics = [f"{prefix}{topic}" for topic in topics_of(crowd)]
+    create_topics(servers, topics, crowd.partitions_each)
+    _wait_until_led(servers, partitions_of(crowd, topics))
 
 
 def write_steadily(servers: str, crowd: Crowd) -> int:
@@ -82,7 +88,7 @@ def _wait_until_led(servers: str, partitions: Sequence[Partition]) -> None:
     # A client that has once heard that a topic is not there believes it for long: a new one each time.
     while LogEnds(servers, partitions).total() is None:
         if time.monotonic() > give_up_at:
-            raise LocalClusterError(f"the source has not made all topics after {_LED_WITHIN_SECONDS:.0f} s")
+            raise LocalClusterError(f"not all topics are made after {_LED_WITHIN_SECONDS:.0f} s")
         time.sleep(_LOOK_EVERY_SECONDS)
 
 
