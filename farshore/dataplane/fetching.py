@@ -20,6 +20,10 @@ from farshore.model import TopicPartition
 from farshore.wire.batch import Batch, Scan
 
 _PAUSE_SECONDS = 0.02
+_LITTLE_BYTES = 16_384
+_BREATH_SECONDS = 0.003
+"""After an answer that brought little we wait so long before we ask again: else each record that trickles in would
+cost a fetch and an append, at both brokers too. What comes after a silence is not delayed: a poll waits for it."""
 _LONG_OPEN_SECONDS = 10.0
 """After which a transaction is looked at that keeps committed records from being read."""
 
@@ -86,7 +90,8 @@ class Fetching:
             return
         finally:
             hand.reserved -= max_bytes
-        hand.pace.spend(sum(len(answer.records) for answer in answers))
+        brought = sum(len(answer.records) for answer in answers)
+        hand.pace.spend(brought)
         for answer in [*answers, *self._unchanged(session, asked, answers)]:
             taken = hand.entries.get(TopicPartition(answer.topic, answer.partition))
             # Sent back meanwhile, it has no use for an answer to what it asked before: to take it would be a gap.
@@ -96,6 +101,8 @@ class Fetching:
                 session.begin_anew()  # the broker tells only once what nobody has taken now
         hand.sendable.set()
         self._rotate(answers)
+        if 0 < brought < _LITTLE_BYTES:
+            await asyncio.sleep(_BREATH_SECONDS)
 
     def _unchanged(self, session: FetchSession, asked: Iterable[Entry], answers: Iterable[Fetched]) -> list[Fetched]:
         """That there is nothing new, as an answer, for those to whom even that means something."""

@@ -20,7 +20,8 @@ from farshore.model import Lineage, TopicPartition
 
 _log = logging.getLogger(__name__)
 
-_METADATA_EVERY_SECONDS = 30.0
+_METADATA_EVERY_SECONDS, _METADATA_AT_LEAST_EVERY_SECONDS = 30.0, 300.0
+_METADATA_PARTITIONS_A_SECOND = 33
 _PLACE_EVERY_SECONDS = 0.2
 _SHORTEST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 0.1, 1.0
 
@@ -48,7 +49,10 @@ class Finding:
         """Until cancelled: when a leader is not who we thought, and now and then; less and less where there is none."""
         pause = _SHORTEST_PAUSE_SECONDS
         while True:
-            await _set_within(self._hand.stale, _METADATA_EVERY_SECONDS)
+            # To read who leads thousands of partitions is work, and who does not lead any more says so himself.
+            pace = len(self._hand.entries) / _METADATA_PARTITIONS_A_SECOND
+            every = min(max(_METADATA_EVERY_SECONDS, pace), _METADATA_AT_LEAST_EVERY_SECONDS)
+            await _set_within(self._hand.stale, every)
             self._hand.stale.clear()
             await self._find_leaders()
             self._hand.sendable.set()

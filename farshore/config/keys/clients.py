@@ -23,7 +23,7 @@ _SAME_PARTITION = "a record keeps the number of its partition, as in MirrorMaker
 _ASKED_AGAIN = "the bootstrap servers are asked again whenever no known broker answers"
 _OWN_PAUSES = "Farshore's clients have pauses of their own, from a tenth of a second to a few seconds"
 _OWN_CONNECTIONS = "connections are kept while they are used, and are given ten seconds at most to come about"
-_OWN_KNOWLEDGE = "leaders are looked for when they change, and every 30 s; topics every refresh.topics.interval.seconds"
+_OWN_KNOWLEDGE = "leaders are looked for when they change, topics every refresh.topics.interval.seconds"
 _ONE_REQUEST = "every request has its request.timeout.ms, and is made again as long as it takes"
 
 
