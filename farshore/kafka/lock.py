@@ -13,10 +13,11 @@ from typing import Any
 
 from confluent_kafka import Consumer, KafkaException
 
-from farshore.config.security import Connection
+from farshore.config.settings import FlowSettings
 from farshore.errors import AuthenticationFailed, KafkaError, PermissionDenied, RequestRefused
 from farshore.kafka.clients import librdkafka_config
 from farshore.kafka.failures import Complaints
+from farshore.naming import board_topic
 
 _POLL_SECONDS = 0.5
 _REFUSED_FOR_GOOD_SECONDS = 1.0
@@ -33,27 +34,19 @@ class FlowLock:
     `on_lost` is called, once each time, when the flow was held and is not any more.
     """
 
-    def __init__(
-        self,
-        connection: Connection,
-        *,
-        cluster: str,
-        group: str,
-        board_topic: str,
-        session_timeout: float,
-        client_id: str,
-        on_lost: Callable[[], None],
-    ) -> None:
-        self._cluster = cluster
-        self._group = group
-        self._board_topic = board_topic
+    def __init__(self, settings: FlowSettings, *, on_lost: Callable[[], None]) -> None:
+        worker = settings.worker
+        session_timeout_ms = int(worker.session_timeout.total_seconds() * 1000)
+        self._cluster = settings.flow.target
+        self._group = worker.group_id
+        self._board_topic = board_topic(settings.flow.source)
         self._on_lost = on_lost
         self._config: dict[str, Any] = {
-            **librdkafka_config(connection),
-            "group.id": group,
-            "client.id": client_id or "farshore",
-            "session.timeout.ms": int(session_timeout * 1000),
-            "heartbeat.interval.ms": max(500, int(session_timeout * 1000) // 4),
+            **librdkafka_config(worker.connection),
+            "group.id": worker.group_id,
+            "client.id": worker.client_id or "farshore",
+            "session.timeout.ms": session_timeout_ms,
+            "heartbeat.interval.ms": max(500, session_timeout_ms // 4),
             # Whoever holds the board keeps it when a standby joins. Any other strategy takes it away for a moment, and
             # may give it to the newcomer: a standby would stop the copying.
             "partition.assignment.strategy": "cooperative-sticky",

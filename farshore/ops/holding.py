@@ -74,16 +74,7 @@ def holding(
     missing = [problem.reason for problem in ensured.problems if problem.missing]
     if missing:
         raise CommandRefused(f"{flow.flow}: {missing[0]}")
-    worker = flow.worker
-    lock = FlowLock(
-        worker.connection,
-        cluster=flow.flow.target,
-        group=worker.group_id,
-        board_topic=board_topic(flow.flow.source),
-        session_timeout=worker.session_timeout.total_seconds(),
-        client_id=worker.client_id,
-        on_lost=lambda: None,
-    )
+    lock = FlowLock(flow, on_lost=lambda: None)
     with ExitStack() as stack:
         lock.start()
         stack.callback(lock.release)

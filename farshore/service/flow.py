@@ -121,15 +121,7 @@ class FlowRunner:
                 cluster.describe()
         ensured = self._ensure_internal_topics(source, target)
         self._lost.clear()
-        lock = FlowLock(
-            worker.connection,
-            cluster=flow.target,
-            group=worker.group_id,
-            board_topic=board_topic(flow.source),
-            session_timeout=worker.session_timeout.total_seconds(),
-            client_id=worker.client_id,
-            on_lost=self._lost.set,
-        )
+        lock = FlowLock(self._settings, on_lost=self._lost.set)
         self._watch = BoardWatch(worker.connection, cluster=flow.target, board_topic=board_topic(flow.source))
         lock.start()
         self._watch.start()
