@@ -1,7 +1,8 @@
 """Batches of a single record each, one behind the other: what producers without lingering leave in a log.
 
-There may be millions of them, and what is done for each adds up: here it is one loop with a header, a checksum and two
-slices a record, and no object but the record itself. Only the plainest kind is taken, which nearly all are:
+There may be millions of them, and what is done for each adds up: here it is one loop with a header and a checksum when
+they arrive, and another with a slice when they are packed. Only then do their records become objects, so that few of
+them are in memory at a time, and those in the processor's. Only the plainest kind is taken, which nearly all are:
 uncompressed, neither transactional nor control, the producer's own time, written as clients write it.
 """
 
@@ -15,29 +16,31 @@ import google_crc32c
 from farshore.wire.batch import Codec
 from farshore.wire.records_v2 import BEGINNING_OF_LONE, RawRecord
 
-_HEADER = struct.Struct(">qiibIhiqqqhii")
+_HEADER = struct.Struct(">qiibIh34xi")
+"""Offset, length, leader epoch, magic, CRC, attributes, and number of records."""
+_RECORD = struct.Struct(">qi15xq")
+"""Of the same: offset, length, timestamp."""
 _FROM_LENGTH = 12
 _COVERED_AT = 21
 _RECORDS_AT = 61
+_LENGTH_BEFORE_RECORDS = _RECORDS_AT - _FROM_LENGTH
 _MAGIC = 2
 _FEWEST = 4
 """Fewer in a row are not worth a stretch of their own."""
 
 
 class Stretch(NamedTuple):
-    """Consecutive records that were batches of their own, their checksums found right. It can only be packed anew."""
+    """The batches of one record each from `start` of `buffer` on, their checksums found right. It can only be packed
+    anew."""
 
-    records: list[RawRecord]
+    buffer: bytes
+    start: int
     size: int
+    record_count: int
+    base_offset: int
+    last_offset: int
+    base_timestamp: int
     leader_epoch: int
-
-    @property
-    def base_offset(self) -> int:
-        return self.records[0][0]
-
-    @property
-    def last_offset(self) -> int:
-        return self.records[-1][0]
 
     @property
     def next_offset(self) -> int:
@@ -47,13 +50,20 @@ class Stretch(NamedTuple):
     def codec(self) -> Codec:
         return Codec.NONE
 
-    @property
-    def record_count(self) -> int:
-        return len(self.records)
-
-    @property
-    def base_timestamp(self) -> int:
-        return self.records[0][1]
+    def records(self) -> list[RawRecord]:
+        records: list[RawRecord] = []
+        append, unpack, beginnings = records.append, _RECORD.unpack_from, BEGINNING_OF_LONE
+        buffer, at, end = self.buffer, self.start, self.start + self.size
+        last_length = body_from = -1
+        while at < end:
+            offset, length, timestamp = unpack(buffer, at)
+            if length != last_length:
+                body_from = _RECORDS_AT + len(beginnings[length - _LENGTH_BEFORE_RECORDS])
+                last_length = length
+            body_at = at + body_from
+            at += _FROM_LENGTH + length
+            append((offset, timestamp, buffer[body_at:at]))
+        return records
 
     def __repr__(self) -> str:
         return f"batches {self.base_offset}..{self.last_offset} of one record each ({self.size} bytes)"
@@ -61,23 +71,29 @@ class Stretch(NamedTuple):
 
 def lone_records(buffer: bytes, start: int, from_offset: int, most_bytes: int) -> Stretch | None:
     """The batches from `start` of the buffer on, as many as are plain, of one leader epoch and, together, of at most
-    `most_bytes`; those before `from_offset` are left out. None if there are too few: then go on batch by batch.
+    `most_bytes`. None if there are too few, or the first is before `from_offset`: then go on batch by batch.
     """
-    records: list[RawRecord] = []
-    append, unpack, checksum, beginnings = records.append, _HEADER.unpack_from, google_crc32c.value, BEGINNING_OF_LONE
-    at, last_header = start, min(len(buffer), start + most_bytes) - _RECORDS_AT
-    epoch = -1
+    unpack, checksum, beginnings = _HEADER.unpack_from, google_crc32c.value, BEGINNING_OF_LONE
+    at, whole = start, len(buffer)
+    last_header = min(whole, start + most_bytes) - _RECORDS_AT
+    found, last_offset, epoch = 0, from_offset - 1, -1
     while at <= last_header:
-        offset, length, leader_epoch, magic, crc, attributes, _, timestamp, _, _, _, _, count = unpack(buffer, at)
+        offset, length, leader_epoch, magic, crc, attributes, count = unpack(buffer, at)
         end = at + _FROM_LENGTH + length
-        if count != 1 or attributes or magic != _MAGIC or end > len(buffer) or (leader_epoch != epoch and records):
+        if count != 1 or attributes or magic != _MAGIC or end > whole or offset <= last_offset:
             break
-        beginning = beginnings[end - at - _RECORDS_AT]
-        if offset < from_offset or not buffer.startswith(beginning, at + _RECORDS_AT):
+        if leader_epoch != epoch:
+            if found:
+                break
+            epoch = leader_epoch
+        if not buffer.startswith(beginnings[length - _LENGTH_BEFORE_RECORDS], at + _RECORDS_AT):
             break
         if checksum(buffer[at + _COVERED_AT : end]) != crc:
             break
-        append((offset, timestamp, buffer[at + _RECORDS_AT + len(beginning) : end]))
-        epoch = leader_epoch
+        found += 1
+        last_offset = offset
         at = end
-    return Stretch(records, at - start, epoch) if len(records) >= _FEWEST else None
+    if found < _FEWEST:
+        return None
+    base_offset, _, base_timestamp = _RECORD.unpack_from(buffer, start)
+    return Stretch(buffer, start, at - start, found, base_offset, last_offset, base_timestamp, epoch)

@@ -102,7 +102,7 @@ def records_of(
     wrong, MalformedBatch where the records are; ValueError for a control batch, which holds no user's records.
     """
     if isinstance(batch, Stretch):
-        records = batch.records
+        records = batch.records()
     elif isinstance(batch, OldBatch):
         records = old_records(batch, resolve_append_time=resolve_append_time, limit=limit)
     else:

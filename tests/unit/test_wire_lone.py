@@ -43,8 +43,9 @@ def test_a_stretch_holds_what_its_batches_hold(log: bytes, from_offset: int, mos
         batches = list(Scan(log, at))
         if stretch is not None:
             covered = [one for one in batches if one.start < at + stretch.size]
-            assert stretch.records == [record for one in covered for record in records_of(one)]
-            assert (stretch.base_offset, stretch.last_offset) == (stretch.records[0][0], stretch.records[-1][0])
+            assert stretch.records() == [record for one in covered for record in records_of(one)]
+            assert (stretch.base_offset, stretch.last_offset) == (stretch.records()[0][0], stretch.records()[-1][0])
+            assert (stretch.base_timestamp, stretch.record_count) == (stretch.records()[0][1], len(stretch.records()))
             assert stretch.size == sum(one.size for one in covered)
             assert stretch.base_offset >= from_offset
             at += stretch.size
@@ -60,7 +61,7 @@ def test_a_stretch_ends_before_a_batch_whose_checksum_is_wrong() -> None:
     log[6 * size + 70] ^= 1
     stretch = lone_records(bytes(log), 0, 0, 1 << 20)
     assert stretch is not None
-    assert [offset for offset, _, _ in stretch.records] == list(range(6))
+    assert [offset for offset, _, _ in stretch.records()] == list(range(6))
 
 
 def test_a_stretch_is_of_one_leader_epoch() -> None:
@@ -68,7 +69,7 @@ def test_a_stretch_is_of_one_leader_epoch() -> None:
     log = b"".join(batch(n, records, epoch=3 if n < 5 else 4) for n in range(10))
     stretch = lone_records(log, 0, 0, 1 << 20)
     assert stretch is not None
-    assert (len(stretch.records), stretch.leader_epoch) == (5, 3)
+    assert (stretch.record_count, stretch.leader_epoch) == (5, 3)
 
 
 def test_batches_that_are_not_plain_are_left_to_others() -> None:
