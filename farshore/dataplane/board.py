@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, is_dataclass
+from dataclasses import asdict, dataclass, is_dataclass, replace
 from functools import cache
 from itertools import groupby
 from typing import Any, get_args, get_type_hints
@@ -162,7 +162,8 @@ Entry = Lease | Plan | Report | Upkeep | Gaps | Skip | End
 
 def encode(entry: Entry) -> tuple[bytes, bytes]:
     """Key and value of its record."""
-    fields: dict[str, Any] = asdict(entry)
+    # Of a plan without its partitions: they may be thousands, and are written in their own way.
+    fields: dict[str, Any] = asdict(replace(entry, copied=()) if isinstance(entry, Plan) else entry)
     match entry:
         case Lease():
             key = "lease"
@@ -246,8 +247,9 @@ def _copied(topics: list[list[Any]]) -> tuple[Copied, ...]:
     )
 
 
-def _partition(fields: dict[str, Any]) -> TopicPartition:
-    return TopicPartition(str(fields["topic"]), int(fields["partition"]))
+def _partition(fields: list[Any]) -> TopicPartition:
+    topic, number = fields
+    return TopicPartition(str(topic), int(number))
 
 
 def _gap(fields: dict[str, Any]) -> Gap:

@@ -7,7 +7,7 @@ group's checkpoints on the target say where it stood last; the ledger, on the ta
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from farshore.client import DatedCheckpoint, Place
@@ -154,7 +154,7 @@ def _named_as_on_source(
     policy = next(connector.policy for connector in settings.connectors)
     found = {}
     for remote, seen in checkpoints.items():
-        at = replace(remote, topic=policy.upstream_topic(remote.topic) or remote.topic)
+        at = remote._replace(topic=policy.upstream_topic(remote.topic) or remote.topic)
         if naming.remote(at) == remote:
             found[at] = seen
     return found
