@@ -62,20 +62,18 @@ class Fetching:
 
     async def _poll(self, broker: int) -> None:
         hand = self._hand
-        asked = [e for e in hand.entries.values() if e.source_leader == broker and self._may_fetch(e)]
-        asked.sort(key=_seems_read)
+        asked = self._askable(broker)
         room, wait = hand.room, hand.pace.wait
         if room <= 0 or wait > 0 or not asked:
             await asyncio.sleep(max(_PAUSE_SECONDS, min(wait, 0.25)))
             return
         max_bytes = min(room, self._limits.fetch_max_bytes, hand.pace.most or room)
-        offsets = {e.partition: e.copy.next_fetch for e in asked}
         session = self._sessions.setdefault(broker, FetchSession())
         hand.reserved += max_bytes
         try:
             answers = await self._source.fetch(
                 broker,
-                [FetchPartition(*_name(e), e.copy.next_fetch, min(e.fetch_bytes, max_bytes)) for e in asked],
+                [e.next_request(max_bytes) for e in asked],
                 max_wait=self._limits.fetch_max_wait,
                 min_bytes=self._limits.fetch_min_bytes,
                 max_bytes=max_bytes,
@@ -95,7 +93,7 @@ class Fetching:
         for answer in [*answers, *self._unchanged(session, asked, answers)]:
             taken = hand.entries.get(TopicPartition(answer.topic, answer.partition))
             # Sent back meanwhile, it has no use for an answer to what it asked before: to take it would be a gap.
-            if taken is not None and taken.placed and taken.copy.next_fetch == offsets.get(taken.partition):
+            if taken is not None and taken.placed and taken.copy.next_fetch == session.asked_at(*taken.partition):
                 await self._take(taken, answer)
             else:
                 session.begin_anew()  # the broker tells only once what nobody has taken now
@@ -104,21 +102,31 @@ class Fetching:
         if 0 < brought < _LITTLE_BYTES:
             await asyncio.sleep(_BREATH_SECONDS)
 
+    def _askable(self, broker: int) -> list[Entry]:
+        """Those that it leads and that may be read on, in the order in which to ask for them. One look at each: there
+        may be thousands, of which nearly all are idle.
+
+        Those of which, as far as the last answer knew, there is no more go behind: requests group partitions by topic,
+        and one that is idle would draw the busy ones of its topic before those who have waited longer.
+        """
+        most_held = self._limits.budget_bytes // 2
+        ahead: list[Entry] = []
+        behind: list[Entry] = []
+        for entry in self._hand.entries.values():
+            if entry.source_leader != broker or not entry.placed or entry.releasing or not entry.trouble.over:
+                continue
+            copy = entry.copy
+            if copy.unfit is None and copy.held < most_held:
+                seems_read = entry.log_end is None or copy.next_fetch >= entry.log_end
+                (behind if seems_read else ahead).append(entry)
+        return ahead + behind
+
     def _unchanged(self, session: FetchSession, asked: Iterable[Entry], answers: Iterable[Fetched]) -> list[Fetched]:
         """That there is nothing new, as an answer, for those to whom even that means something."""
         listed = {(answer.topic, answer.partition) for answer in answers}
         waiting = (e for e in asked if e.trouble.reason is not None or e.uncommitted or e.log_end is None)
-        found = (session.unchanged(*_name(e)) for e in waiting if _name(e) not in listed)
+        found = (session.unchanged(*e.partition) for e in waiting if e.partition not in listed)
         return [each for each in found if each is not None]
-
-    def _may_fetch(self, entry: Entry) -> bool:
-        return (
-            entry.placed
-            and not entry.releasing
-            and entry.trouble.over
-            and entry.copy.unfit is None
-            and entry.copy.held < self._limits.budget_bytes // 2
-        )
 
     def _rotate(self, answers: Iterable[Fetched]) -> None:
         """Only the first partition of a fetch may get more than the limit: let it be who has waited longest."""
@@ -191,7 +199,7 @@ class Fetching:
         try:
             (answer,) = await self._source.fetch(
                 entry.source_leader,
-                [FetchPartition(*_name(entry), offset, 1024)],
+                [FetchPartition(*entry.partition, offset, 1024)],
                 max_wait=0,
                 max_bytes=1024,
                 isolation_level=IsolationLevel.READ_UNCOMMITTED,
@@ -208,13 +216,3 @@ class Fetching:
             f"`kafka-transactions.sh abort --topic {entry.partition.topic} --partition {entry.partition.partition} "
             f"--start-offset {offset}`"
         )
-
-
-def _seems_read(entry: Entry) -> bool:
-    """As far as the last answer knew, there is no more of it. Those go behind: requests group partitions by topic, and
-    one that is idle would draw the busy ones of its topic before those who have waited longer."""
-    return entry.log_end is None or entry.copy.next_fetch >= entry.log_end
-
-
-def _name(entry: Entry) -> tuple[str, int]:
-    return entry.partition.topic, entry.partition.partition

@@ -60,23 +60,28 @@ class Finding:
             pause = min(2 * pause, _LONGEST_PAUSE_SECONDS) if self._hand.stale.is_set() else _SHORTEST_PAUSE_SECONDS
 
     async def keep_placing(self) -> None:
-        """Until cancelled: whatever was taken, looks wrong, or shall be skipped."""
+        """Until cancelled: whatever was taken, looks wrong, or shall be skipped. Again and again, as long as there is
+        any such: it may have to wait for what is in flight, or for its next try."""
         while True:
-            await _set_within(self._hand.unplaced, _PLACE_EVERY_SECONDS)
+            await self._hand.unplaced.wait()
             self._hand.unplaced.clear()
-            waiting = [e for e in self._hand.entries.values() if self._is_to_be_placed(e)]
-            if waiting:
-                try:
-                    await self._place(waiting)
-                except KafkaError as error:
-                    for entry in waiting:
-                        entry.trouble.begin(str(error))
-                self._hand.sendable.set()
+            while unplaced := [e for e in self._hand.entries.values() if not e.placed or e.skip_to is not None]:
+                await self._place_what_may_be(unplaced)
+                await _set_within(self._hand.unplaced, _PLACE_EVERY_SECONDS)
+                self._hand.unplaced.clear()
 
-    def _is_to_be_placed(self, entry: Entry) -> bool:
-        if entry.skip_to is not None and not entry.copy.in_flight and not entry.releasing:
-            self._skip(entry, entry.skip_to)
-        return not (entry.placed or entry.releasing or entry.copy.in_flight) and entry.trouble.over
+    async def _place_what_may_be(self, unplaced: Sequence[Entry]) -> None:
+        for entry in unplaced:
+            if entry.skip_to is not None and not entry.copy.in_flight and not entry.releasing:
+                self._skip(entry, entry.skip_to)
+        waiting = [e for e in unplaced if not (e.placed or e.releasing or e.copy.in_flight) and e.trouble.over]
+        if waiting:
+            try:
+                await self._place(waiting)
+            except KafkaError as error:
+                for entry in waiting:
+                    entry.trouble.begin(str(error))
+            self._hand.sendable.set()
 
     def _skip(self, entry: Entry, to: int) -> None:
         """Somebody has decided: nothing before `to` is asked for any more, whatever log it is."""

@@ -70,6 +70,7 @@ class Generation:
         self._bytes_per_second = bytes_per_second
         self._slots: dict[int, _Slot] = {}
         self._wanted: Shares = ()
+        self._settled: Shares | None = None  # what is wanted, once every slot has said that it follows it
         self._version = 0
         self._stopping = False
         self._ended = False
@@ -143,6 +144,8 @@ class Generation:
     def _plan(self) -> None:
         """Bring the plans nearer to what is wanted, as far as partitions have been let go."""
         with self._changing:
+            if self._settled is self._wanted:
+                return
             wanted = {number: {c.partition: c for c in share} for number, share in enumerate(self._wanted)}
             for number, slot in list(self._slots.items()):
                 if slot.plan.end and slot.job.join(0):
@@ -155,6 +158,8 @@ class Generation:
             changed = [
                 plan for number in sorted(wanted.keys() | self._slots.keys()) if (plan := self._next(number, wanted))
             ]
+            if not changed and all(slot.written and not slot.plan.end for slot in self._slots.values()):
+                self._settled = self._wanted
         if changed:
             self._write(changed)
         with self._changing:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from farshore.dataplane.assignment import Copied, Gap, Limits, Resume
 from farshore.dataplane.cargo import Path, Unfit
@@ -13,6 +13,7 @@ from farshore.dataplane.partition import PartitionCopy
 from farshore.dataplane.progress import Progress
 from farshore.dataplane.transaction import Transaction
 from farshore.dataplane.trouble import Trouble
+from farshore.kafka.raw import FetchPartition
 from farshore.model import TopicPartition
 
 
@@ -35,6 +36,8 @@ class Entry:
     offset.
     """
 
+    partition: TopicPartition = field(init=False)
+    remote: TopicPartition = field(init=False)
     copied: Copied
     copy: PartitionCopy
     resume: Resume | None
@@ -55,14 +58,18 @@ class Entry:
     bytes: int = 0
     told_unfit: Unfit | None = None
     open_transaction: OpenTransaction | None = None
+    request: FetchPartition | None = None
 
-    @property
-    def partition(self) -> TopicPartition:
-        return self.copied.partition
+    def __post_init__(self) -> None:
+        self.partition, self.remote = self.copied.partition, self.copied.remote
 
-    @property
-    def remote(self) -> TopicPartition:
-        return self.copied.remote
+    def next_request(self, most_bytes: int) -> FetchPartition:
+        """To read on. The same object as the last time if nothing has changed, as it has not for whoever is idle."""
+        offset, size = self.copy.next_fetch, min(self.fetch_bytes, most_bytes)
+        known = self.request
+        if known is None or known.offset != offset or known.max_bytes != size:
+            known = self.request = FetchPartition(*self.partition, offset, size)
+        return known
 
     @property
     def position(self) -> int:
@@ -103,7 +110,7 @@ class InHand:
 
     @property
     def held_bytes(self) -> int:
-        return sum(entry.copy.held for entry in self.entries.values())
+        return sum(entry.copy.held for entry in self.loaded.values())
 
     @property
     def room(self) -> int:
@@ -112,12 +119,13 @@ class InHand:
 
     @property
     def lag(self) -> int:
-        return sum(entry.lag for entry in self.entries.values())
+        # Of most that are idle the two are the same, and to see it takes no more than a look.
+        return sum(e.lag for e in self.entries.values() if e.log_end != e.copy.next_fetch or not e.copy.idle)
 
     @property
     def lag_seconds(self) -> float:
         """The age of the oldest batch in hand."""
-        oldest = (entry.copy.oldest_timestamp for entry in self.entries.values())
+        oldest = (entry.copy.oldest_timestamp for entry in self.loaded.values())
         times = [timestamp for timestamp in oldest if timestamp is not None and timestamp >= 0]
         return max(0.0, time.time() - min(times) / 1000) if times else 0.0
 

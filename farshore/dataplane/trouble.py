@@ -87,7 +87,7 @@ class Trouble:
     @property
     def over(self) -> bool:
         """Whether to go on, be it for another try."""
-        return time.monotonic() >= self._again_at
+        return not self._again_at or time.monotonic() >= self._again_at
 
     def begin(self, reason: str, kind: Kind = Kind.PASSING, *, name: str | None = None) -> None:
         """`name` is what reasons have in common that differ only by figures."""

@@ -112,6 +112,11 @@ class FetchSession:
         """Let the next request be a full one. It closes the session that there may be."""
         self._epoch = _FULL
 
+    def asked_at(self, topic: str, partition: int) -> int | None:
+        """The offset that the last request, or an earlier one that still holds, has asked for."""
+        known = self._known.get((topic, partition))
+        return known.asked.offset if known is not None else None
+
     def unchanged(self, topic: str, partition: int) -> Fetched | None:
         """What the last answer says by not listing the partition: that all is as before. None if it does not say so."""
         known = self._known.get((topic, partition))
@@ -124,7 +129,7 @@ class FetchSession:
         if known is None:
             self._known[one[:2]] = _Known(one)
             return True
-        if known.asked == one and known.facts is not None:
+        if (known.asked is one or known.asked == one) and known.facts is not None:
             return False
         known.asked = one
         return True
