@@ -33,6 +33,7 @@ class Fetching:
         self._source = source
         self._hand = hand
         self._limits = hand.limits
+        self._brokers = 0
         self._sessions: dict[int, FetchSession] = {}
 
     async def run(self) -> None:
@@ -40,9 +41,9 @@ class Fetching:
         polling: dict[int, asyncio.Task[None]] = {}
         try:
             while True:
-                leaders = {entry.source_leader for entry in self._hand.entries.values()}
-                for broker in leaders - polling.keys() - {None}:
-                    assert broker is not None
+                leaders = {e.source_leader for e in self._hand.entries.values() if e.source_leader is not None}
+                self._brokers = len(leaders)
+                for broker in leaders - polling.keys():
                     polling[broker] = asyncio.create_task(self._keep_polling(broker))
                 if polling:
                     await asyncio.wait(polling.values(), timeout=0.2, return_when=asyncio.FIRST_COMPLETED)
@@ -63,11 +64,13 @@ class Fetching:
     async def _poll(self, broker: int) -> None:
         hand = self._hand
         asked = self._askable(broker)
-        room, wait = hand.room, hand.pace.wait
-        if room <= 0 or wait > 0 or not asked:
+        most, wait = hand.bytes_to_ask(self._brokers), hand.pace.wait
+        if not most:
+            hand.make_room()
+        if not most or wait > 0 or not asked:
             await asyncio.sleep(max(_PAUSE_SECONDS, min(wait, 0.25)))
             return
-        max_bytes = min(room, self._limits.fetch_max_bytes, hand.pace.most or room)
+        max_bytes = min(most, hand.pace.most or most)
         session = self._sessions.setdefault(broker, FetchSession())
         hand.reserved += max_bytes
         try:
@@ -104,7 +107,7 @@ class Fetching:
 
     def _askable(self, broker: int) -> list[Entry]:
         """Those that it leads and that may be read on, in the order in which to ask for them. One look at each: there
-        may be thousands, of which nearly all are idle.
+        may be thousands, of which nearly all are idle. What could not be written is not read.
 
         Those of which, as far as the last answer knew, there is no more go behind: requests group partitions by topic,
         and one that is idle would draw the busy ones of its topic before those who have waited longer.
@@ -113,9 +116,11 @@ class Fetching:
         ahead: list[Entry] = []
         behind: list[Entry] = []
         for entry in self._hand.entries.values():
-            if entry.source_leader != broker or not entry.placed or entry.releasing or not entry.trouble.over:
+            if entry.source_leader != broker or not entry.placed or entry.releasing or entry.target_leader is None:
                 continue
-            copy = entry.copy
+            copy, trouble = entry.copy, entry.trouble
+            if trouble.reason is not None and not (trouble.over and copy.idle):
+                continue
             if copy.unfit is None and copy.held < most_held:
                 seems_read = entry.log_end is None or copy.next_fetch >= entry.log_end
                 (behind if seems_read else ahead).append(entry)

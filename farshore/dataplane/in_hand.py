@@ -16,6 +16,8 @@ from farshore.dataplane.trouble import Trouble
 from farshore.kafka.raw import FetchPartition
 from farshore.model import TopicPartition
 
+_LEAST_PART_OF_SHARE = 4
+
 
 @dataclass(slots=True)
 class OpenTransaction:
@@ -112,10 +114,23 @@ class InHand:
     def held_bytes(self) -> int:
         return sum(entry.copy.held for entry in self.loaded.values())
 
-    @property
-    def room(self) -> int:
-        """How many more bytes may be read."""
-        return self.limits.budget_bytes - self.reserved - self.held_bytes
+    def bytes_to_ask(self, brokers: int) -> int:
+        """How many to ask one of so many source brokers for now; 0: nothing, or it would be too little to be worth it.
+
+        Each broker has a share, so that long polls to many of them do not keep one from being asked. It is half of what
+        could be, so that a broker is asked again while what it has brought is being written.
+        """
+        limits = self.limits
+        share = max(1, min(limits.fetch_max_bytes, limits.budget_bytes // (2 * max(1, brokers))))
+        room = limits.budget_bytes - self.reserved - self.held_bytes
+        return min(share, room) if room >= share // _LEAST_PART_OF_SHARE else 0
+
+    def make_room(self) -> None:
+        """Partitions that cannot go on forget what waits, which would keep others from being read. They ask for it
+        anew when they go on; meanwhile they hold what was sent and is not answered."""
+        for entry in self.loaded.values():
+            if entry.trouble.reason is not None:
+                entry.copy.refetch()
 
     @property
     def lag(self) -> int:

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 from confluent_kafka import Producer
 from records import alter_topic, create_topic, produce, read_all
-from slots import copying, of_topic
+from slots import copying, delete_topic, of_topic
 
 from farshore.dataplane import fetching
-from farshore.dataplane.assignment import Resume
+from farshore.dataplane.assignment import Limits, Resume
 from farshore.local import Cluster
 from farshore.model import TopicPartition
 
@@ -196,3 +196,40 @@ def test_an_unknown_leader_keeps_no_other_partition_from_being_copied(
             await one.until(lambda: [t.kind for t in one.slot.troubles] == ["source gone"])
 
     asyncio.run(run())
+
+
+def test_partitions_that_cannot_be_written_leave_room_for_the_others(
+    source_cluster: Cluster, target_cluster: Cluster, topic: str
+) -> None:
+    gone, healthy = f"{topic}-gone", f"{topic}-healthy"
+    source, target = source_cluster.bootstrap_servers, target_cluster.bootstrap_servers
+    for servers in (source, target):
+        create_topic(servers, gone, 4)
+        create_topic(servers, healthy)
+    value = b"v" * 10_000
+    small = Limits(budget_bytes=1 << 20, partition_fetch_bytes=1 << 19)
+
+    def write(name: str, partition: int, count: int) -> None:
+        records = [{"key": b"%d" % n, "value": value, "partition": partition} for n in range(count)]
+        produce(source, name, records, linger_ms=50, batch_size=20_000)
+
+    async def run() -> None:
+        copied = [*of_topic(gone, gone, 4), *of_topic(healthy, healthy)]
+        async with copying(source_cluster, target_cluster, copied, limits=small) as one:
+            for number in range(4):
+                await asyncio.to_thread(write, gone, number, 1)
+            await one.until(lambda: all(one.position(TopicPartition(gone, n)) == 1 for n in range(4)))
+            await asyncio.to_thread(delete_topic, target, gone)
+            for number in range(4):
+                await asyncio.to_thread(write, gone, number, 200)
+            await one.until(lambda: len(one.slot.troubles) == 4)
+            await asyncio.sleep(1)  # for them to take all the room that they can get
+            await asyncio.to_thread(write, healthy, 0, 600)
+            await one.until(lambda: one.position(TopicPartition(healthy, 0)) == 600, within=30)
+            assert len(one.slot.troubles) == 4
+            await asyncio.to_thread(create_topic, target, gone, 4)
+            await one.until(lambda: not one.slot.troubles and one.slot.lag == 0)
+
+    asyncio.run(run())
+    for name in (gone, healthy):
+        assert read_all(target, name) == read_all(source, name)
