@@ -90,6 +90,7 @@ class Slot:
         for partition in partitions:
             del self._hand.entries[partition]
             self._hand.loaded.pop(partition, None)
+        self._telling.tell_all()  # what there is to say of them is said before others have them
 
     async def settle(self, within: float) -> list[TopicPartition]:
         """Send nothing new, and wait until no outcome is open. Those that are not settled within that time.
