@@ -16,8 +16,8 @@ import google_crc32c
 from farshore.wire.batch import Codec
 from farshore.wire.records_v2 import BEGINNING_OF_LONE, RawRecord
 
-_HEADER = struct.Struct(">qiibIh34xi")
-"""Offset, length, leader epoch, magic, CRC, attributes, and number of records."""
+_HEADER = struct.Struct(">qiibIhi30xi")
+"""Offset, length, leader epoch, magic, CRC, attributes, last offset delta, and number of records."""
 _RECORD = struct.Struct(">qi15xq")
 """Of the same: offset, length, timestamp."""
 _FROM_LENGTH = 12
@@ -78,9 +78,10 @@ def lone_records(buffer: bytes, start: int, from_offset: int, most_bytes: int) -
     last_header = min(whole, start + most_bytes) - _RECORDS_AT
     found, last_offset, epoch = 0, from_offset - 1, -1
     while at <= last_header:
-        offset, length, leader_epoch, magic, crc, attributes, count = unpack(buffer, at)
+        offset, length, leader_epoch, magic, crc, attributes, others, count = unpack(buffer, at)
         end = at + _FROM_LENGTH + length
-        if count != 1 or attributes or magic != _MAGIC or end > whole or offset <= last_offset:
+        # With `others` compaction has left one of many: the batch reaches further than its record.
+        if count != 1 or others or attributes or magic != _MAGIC or end > whole or offset <= last_offset:
             break
         if leader_epoch != epoch:
             if found:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import struct
+
+import google_crc32c
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -78,3 +81,13 @@ def test_batches_that_are_not_plain_are_left_to_others() -> None:
     transactional = whole.readdressed(producer_id=1, producer_epoch=0, base_sequence=0, transactional=True)
     assert lone_records(transactional * 10, 0, 0, 1 << 20) is None
     assert lone_records(lone(0) * 2, 0, 0, 1 << 20) is None, "too few"
+
+
+def test_what_compaction_has_left_of_larger_batches_is_left_to_others() -> None:
+    def one_of_ten(base_offset: int) -> bytes:
+        data = bytearray(lone(base_offset))
+        struct.pack_into(">i", data, 23, 9)
+        struct.pack_into(">I", data, 17, google_crc32c.value(bytes(data[21:])))
+        return bytes(data)
+
+    assert lone_records(b"".join(one_of_ten(n) for n in range(0, 100, 10)), 0, 0, 1 << 20) is None
