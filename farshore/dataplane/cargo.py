@@ -57,6 +57,13 @@ class Sent:
             return None
         return Run(self.first_offset, self.last_offset, self.base_offset, self.record_count)
 
+    def stand_alone(self) -> None:
+        """Keep no more of the fetch that its batches came with than these themselves."""
+        self.sources = tuple(
+            batch._replace(buffer=batch.buffer[batch.start : batch.start + batch.size], start=0)
+            for batch in self.sources
+        )
+
     @property
     def leader_epoch(self) -> int:
         """Of the last batch that it came from; -1 if that has none."""

@@ -76,7 +76,7 @@ class Fetching:
         try:
             answers = await self._source.fetch(
                 broker,
-                [e.next_request(max_bytes) for e in asked],
+                [e.next_request() for e in asked],
                 max_wait=self._limits.fetch_max_wait,
                 min_bytes=self._limits.fetch_min_bytes,
                 max_bytes=max_bytes,

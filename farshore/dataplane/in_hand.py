@@ -12,7 +12,7 @@ from farshore.dataplane.pace import Pace
 from farshore.dataplane.partition import PartitionCopy
 from farshore.dataplane.progress import Progress
 from farshore.dataplane.transaction import Transaction
-from farshore.dataplane.trouble import Trouble
+from farshore.dataplane.trouble import Kind, Trouble
 from farshore.kafka.raw import FetchPartition
 from farshore.model import TopicPartition
 
@@ -65,12 +65,11 @@ class Entry:
     def __post_init__(self) -> None:
         self.partition, self.remote = self.copied.partition, self.copied.remote
 
-    def next_request(self, most_bytes: int) -> FetchPartition:
+    def next_request(self) -> FetchPartition:
         """To read on. The same object as the last time if nothing has changed, as it has not for whoever is idle."""
-        offset, size = self.copy.next_fetch, min(self.fetch_bytes, most_bytes)
-        known = self.request
-        if known is None or known.offset != offset or known.max_bytes != size:
-            known = self.request = FetchPartition(*self.partition, offset, size)
+        offset, known = self.copy.next_fetch, self.request
+        if known is None or known.offset != offset or known.max_bytes != self.fetch_bytes:
+            known = self.request = FetchPartition(*self.partition, offset, self.fetch_bytes)
         return known
 
     @property
@@ -126,10 +125,13 @@ class InHand:
         return min(share, room) if room >= share // _LEAST_PART_OF_SHARE else 0
 
     def make_room(self) -> None:
-        """Partitions that cannot go on forget what waits, which would keep others from being read. They ask for it
-        anew when they go on; meanwhile they hold what was sent and is not answered."""
+        """Partitions that cannot be written just now forget what waits, which would keep others from being read. They
+        ask for it anew when they go on; meanwhile they hold what was sent and is not answered."""
         for entry in self.loaded.values():
-            if entry.trouble.reason is not None:
+            trouble = entry.trouble
+            writable = entry.target_leader is not None and trouble.over
+            # What the source no longer has could not be asked for anew.
+            if trouble.reason is not None and not writable and trouble.kind is not Kind.SOURCE_GONE:
                 entry.copy.refetch()
 
     @property

@@ -68,6 +68,8 @@ class PartitionCopy:
     def position(self) -> int:
         """The next upstream offset that is not known to be copied (D)."""
         outstanding = [sent[0].first_offset for sent in (self._in_flight, self._again) if sent]
+        if self.unfit is not None:
+            outstanding.append(self.unfit.offset)
         if outstanding:
             return max(self._copied_to, min(outstanding))
         if self._waiting:
@@ -209,8 +211,12 @@ class PartitionCopy:
         return self._sealed(encoded, sent.sequence, sent.sources, sent.held, Path.ENCODED_ANEW)
 
     def try_unfit_again(self) -> None:
-        """Perhaps the target takes by now what it would not: ask it, whatever limit we were told."""
+        """Perhaps the target takes by now what it would not: ask it, whatever limit we were told.
+
+        Only when nothing is in flight: what was sent behind it is let go when it is answered, as long as it is unfit.
+        """
         assert self.unfit is not None
+        assert not self.in_flight
         self.target = replace(self.target, max_message_bytes=max(self.target.max_message_bytes, self.unfit.size))
         self.unfit = None
 
@@ -230,11 +236,15 @@ class PartitionCopy:
 
     def refetch(self) -> None:
         """Forget what waits, and ask for it anew. What was sent stays, since its outcome may be open."""
-        ends = [sent.last_offset + 1 for sent in (*self._in_flight, *self._again)]
-        self.next_fetch = self.start = max(ends) if ends else self.position
+        if self.unfit is not None:
+            return  # nothing waits, and what is in flight behind it will be asked for anew too
+        kept = (*self._in_flight, *self._again)
+        self.next_fetch = self.start = max(sent.last_offset + 1 for sent in kept) if kept else self.position
         self.held -= sum(batch.size for batch in self._waiting)
         self._waiting.clear()
-        self._leader_epoch = -1
+        self._leader_epoch = max((sent.leader_epoch for sent in kept), default=-1)
+        for sent in kept:
+            sent.stand_alone()
 
     def begin_epoch(self) -> bool:
         """An outcome stays open: go on under the next epoch, so that the old requests can no longer land.
@@ -346,4 +356,4 @@ def _in_order(some: Iterable[Sent]) -> deque[Sent]:
 
 
 def _first_offset(batch: AnyBatch) -> int:
-    return batch.next_offset - 1 if isinstance(batch, OldBatch) else batch.base_offset
+    return 0 if isinstance(batch, OldBatch) else batch.base_offset  # of an old one only the last is known

@@ -77,7 +77,7 @@ class Sending:
 
     def _next_of(self, entry: Entry) -> Sent | None:
         copy = entry.copy
-        if copy.unfit is not None and copy.unfit is entry.told_unfit:
+        if copy.unfit is not None and copy.unfit is entry.told_unfit and not copy.in_flight:
             copy.try_unfit_again()
         try:
             sent = copy.next_to_send(far=self._hand.quickest_answer > _FAR_SECONDS, only_again=self._hand.paused)

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from test_wire_records_old import message, wrapper
 
 from farshore.dataplane.cargo import Sent, Target, Unfit
 from farshore.dataplane.packing import FAR_BATCH_BYTES
@@ -81,26 +82,28 @@ class Broker:
 
 @st.composite
 def histories(draw: st.DrawFn) -> list[bytes]:
-    """Batches of a source partition, some with holes, of any size and codec."""
+    """Batches of a source partition, some with holes, of any size and codec, some of one record each in a row."""
     offset, number, batches = draw(st.integers(0, 5)), 0, []
-    for _ in range(draw(st.integers(1, 12))):
+    for most in draw(st.lists(st.sampled_from([1, 1, 1, 1, 6]), min_size=1, max_size=20)):
         base, records = offset, []
-        for _ in range(draw(st.integers(1, 6))):
+        for _ in range(draw(st.integers(1, most))):
             records.append((offset, 1000 + number, body(number, draw(st.sampled_from([0, 10, 60, 700])))))
             number += 1
             offset += draw(st.sampled_from([1, 1, 1, 2]))
-        batches.append(batch_at(base, records, draw(st.sampled_from([Codec.NONE, Codec.LZ4, Codec.ZSTD]))))
+        codec = Codec.NONE if most == 1 else draw(st.sampled_from([Codec.NONE, Codec.LZ4, Codec.ZSTD]))
+        batches.append(batch_at(base, records, codec))
         offset = records[-1][0] + 1 + draw(st.sampled_from([0, 0, 3]))
     return batches
 
 
-def log_at(batches: list[bytes], offset: int) -> bytes:
-    """What a broker answers to a fetch: the batch that holds `offset`, or the next one."""
+def log_at(batches: list[bytes], offset: int, at_most: int = 1) -> bytes:
+    """What a broker answers to a fetch: the batch that holds `offset`, or the next one, and some behind it."""
+    found: list[bytes] = []
     for data in batches:
         (batch,) = Scan(data)
-        if batch.next_offset > offset:
-            return data
-    return b""
+        if batch.next_offset > offset and len(found) < at_most:
+            found.append(data)
+    return b"".join(found)
 
 
 def all_records(batches: list[bytes]) -> Iterator[RawRecord]:
@@ -123,12 +126,18 @@ def test_every_record_arrives_once_and_in_order_whatever_the_network_does(
     done: list[Sent] = []
     for step in range(5000):
         calm = step > 2000
-        if copy.unfit is not None and not wire and dice.random() < 0.3:
+        if not calm and dice.random() < (0.05 if copy.unfit is None else 0.3):
+            copy.refetch()
+        elif copy.unfit is not None and not wire and dice.random() < 0.3:
             broker.max_message_bytes = dice.choice([500, 1 << 20])
             copy.try_unfit_again()
-        elif copy.unfit is None and dice.random() < 0.5 and (data := log_at(batches, copy.next_fetch)):
+        elif (
+            copy.unfit is None
+            and dice.random() < 0.5
+            and (data := log_at(batches, copy.next_fetch, dice.randint(1, 8)))
+        ):
             copy.accept(data, None)
-        elif (sent := copy.next_to_send()) is not None:
+        elif dice.random() < 0.7 and (sent := copy.next_to_send()) is not None:
             wire.append(sent)
         elif wire:
             done += answer(copy, broker, wire, dice, calm=calm)
@@ -136,6 +145,7 @@ def test_every_record_arrives_once_and_in_order_whatever_the_network_does(
             break
         assert copy.position <= copy.next_fetch
         assert copy.position <= min((sent.first_offset for sent in wire), default=copy.position)
+        assert copy.unfit is None or copy.position <= copy.unfit.offset
     assert copy.unfit is None
     assert copy.idle
     wanted = [record for record in source if record[0] >= start]
@@ -150,10 +160,13 @@ def test_every_record_arrives_once_and_in_order_whatever_the_network_does(
 
 
 def answer(copy: PartitionCopy, broker: Broker, wire: list[Sent], dice: random.Random, *, calm: bool) -> list[Sent]:
-    """What becomes of all requests on the wire, in their order, on one connection."""
+    """What becomes of requests on the wire, of some or all, in their order, on one connection."""
     done: list[Sent] = []
     lost = False
-    for sent in list(wire):
+    answered = dice.randint(1, len(wire))
+    for number, sent in enumerate(list(wire)):
+        if number >= answered and not lost:
+            break
         luck = 1.0 if calm else dice.random()
         wire.remove(sent)
         if lost or luck < 0.15:
@@ -290,6 +303,53 @@ def test_asking_anew_keeps_what_was_sent_since_its_outcome_may_be_open() -> None
     copy.refetch()
     assert (copy.position, copy.next_fetch) == (0, 1)
     assert sent_by(copy) == [first]
+
+
+def test_asking_anew_leaves_nothing_out_behind_a_record_that_is_refused() -> None:
+    copy, broker = PartitionCopy(0, 7, Target(merge_below=100)), Broker(1 << 20)
+    log = batches_of(8)
+    copy.accept(b"".join(log), None)
+    (alone,) = sent_by(copy)
+    copy.acknowledged(alone, 0)
+    broker.append(alone.data)
+    refused, *behind = sent_by(copy)
+    copy.refuse(refused, Unfit(1, 500, "INVALID_TIMESTAMP"))
+    assert copy.position == 1
+    copy.refetch()
+    for sent in behind:
+        assert broker.append(sent.data) == "OUT_OF_ORDER"
+        copy.send_again(sent, unsure=False)
+    assert (copy.position, copy.next_fetch, copy.held) == (1, 1, 0)
+    copy.try_unfit_again()
+    copy.accept(b"".join(log[1:]), None)
+    while (later := copy.next_to_send()) is not None:
+        base = broker.append(later.data)
+        assert isinstance(base, int)
+        copy.acknowledged(later, base)
+    assert [timestamp - 1000 for _, timestamp, _ in broker.log] == list(range(8))
+
+
+def test_what_is_kept_of_a_fetch_is_only_what_was_sent() -> None:
+    copy = PartitionCopy(0, 7, Target(merge_below=100))
+    copy.accept(b"".join(batches_of(50)), None)
+    (first,) = sent_by(copy)
+    copy.refetch()
+    (source,) = first.sources
+    assert len(source.buffer) == source.size < 1000
+    copy.split(first, 1 << 20)  # which takes its records from there
+    assert [sent.record_count for sent in sent_by(copy)] == [1]
+
+
+def test_the_position_does_not_pass_an_old_batch_that_waits() -> None:
+    def messages(first: int) -> bytes:
+        return b"".join(message(1, n, timestamp=first + n, value=b"v") for n in range(10))
+
+    log = b"".join(wrapper(1, n + 9, Codec.GZIP, messages(n), timestamp=n + 9) for n in (0, 10, 20))
+    copy = PartitionCopy(0, 7, Target(merge_below=100))
+    copy.accept(log, None)
+    (first,) = sent_by(copy)
+    copy.acknowledged(first, 0)
+    assert copy.position == first.last_offset + 1 == 10
 
 
 def test_a_leader_epoch_that_goes_back_is_another_log() -> None:
