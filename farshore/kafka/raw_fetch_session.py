@@ -129,7 +129,7 @@ class FetchSession:
         if known is None:
             self._known[one[:2]] = _Known(one)
             return True
-        if (known.asked is one or known.asked == one) and known.facts is not None:
+        if known.asked == one and known.facts is not None:
             return False
         known.asked = one
         return True
