@@ -53,6 +53,8 @@ def broker_settings(
         "broker.session.timeout.ms": "4000",
         "default.replication.factor": copies,
         "group.initial.rebalance.delay.ms": "0",
+        # By default records with a timestamp of more than a week ago go within five minutes of being written.
+        "log.retention.ms": "-1",
         "offsets.topic.num.partitions": "5",
         "offsets.topic.replication.factor": copies,
         "transaction.state.log.num.partitions": "5",

@@ -99,7 +99,7 @@ def world(source_cluster: Cluster, jars: Path) -> World:  # noqa: ARG001
     performed = {}
     for number, history in enumerate(histories()):
         topic = f"{prefix}-{number}"
-        create_topic(servers, topic, PARTITIONS, retention_ms="-1")
+        create_topic(servers, topic, PARTITIONS)
         performed[topic] = producers.perform(topic, history, PARTITIONS)
     wait_for_markers(servers, performed)
     asked = "".join(f"{topic} {partition}\n" for topic in performed for partition in range(PARTITIONS))

@@ -83,7 +83,7 @@ def source(source_cluster: Cluster) -> Written:
     topics = {case: written.topic(case) for case in CASES}
     for name, case in CASES.items():
         # Else records that are old by their timestamps would soon be deleted.
-        create_topic(servers, topics[name], case.partitions, retention_ms="-1", **case.settings)
+        create_topic(servers, topics[name], case.partitions, **case.settings)
         written.expected[name] = case.write(servers, topics[name])
     wait_for_compaction(servers, topics[COMPACTED], written.expected[COMPACTED])
     written.found.update(read(servers, topics))
@@ -115,7 +115,7 @@ def contents(
     for name, case in CASES.items():
         if case.remote is not None:
             remote = mirror.remote(source.topic(name))
-            create_topic(target_cluster.bootstrap_servers, remote, case.partitions, retention_ms="-1", **case.remote)
+            create_topic(target_cluster.bootstrap_servers, remote, case.partitions, **case.remote)
     with mirror.running("--once") as program:
         assert program.ended(200) == 0, program.said
     copied = read(target_cluster.bootstrap_servers, {case: mirror.remote(source.topic(case)) for case in CASES})

@@ -12,6 +12,7 @@ from itertools import islice
 from pathlib import Path
 
 import pytest
+from test_run_support import workers_of
 
 import farshore
 from farshore.local.demo_settings import TOPICS, demo_properties
@@ -136,6 +137,22 @@ def test_ctrl_c_counts_and_leaves_nothing_behind(temporary: Path) -> None:
     out = demo.end()
     assert demo.process.returncode == 0, before + out
     assert out.count(": all there\n") == 2, out
+    assert demo.leaves_nothing_behind()
+
+
+@pytest.mark.slow
+def test_what_killed_slots_copy_again_is_told_and_is_no_error(temporary: Path) -> None:
+    demo = Demo(temporary)
+    before = demo.until("Records move both ways")
+    time.sleep(3)
+    for worker in workers_of(demo.process.pid):
+        os.kill(worker, signal.SIGKILL)
+    time.sleep(10)
+    demo.signal(signal.SIGINT)
+    out = demo.end()
+    assert demo.process.returncode == 0, before + out
+    assert len(re.findall(r": all there(, [\d,]+ of them twice)?$", out, re.M)) == 2, out
+    assert ("of them twice" in out) == ("At least once: " in out), out
     assert demo.leaves_nothing_behind()
 
 

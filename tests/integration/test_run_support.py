@@ -190,9 +190,7 @@ class Farshore:
         return driver
 
     def workers(self) -> list[int]:
-        """The process ids of the Python workers: the children of Spark's daemon that forks them."""
-        daemons = (pid for pid in descendants_of(self._process.pid) if is_daemon(pid))
-        return [worker for daemon in daemons for worker in children_of(daemon)]
+        return workers_of(self._process.pid)
 
     def kill_all(self) -> None:
         left = descendants_of(self._process.pid) if self._process.running() else []
@@ -202,6 +200,12 @@ class Farshore:
                 os.kill(pid, signal.SIGKILL)
             except ProcessLookupError:
                 continue
+
+
+def workers_of(pid: int) -> list[int]:
+    """The process ids of the Python workers below this process: the children of Spark's daemon that forks them."""
+    daemons = (each for each in descendants_of(pid) if is_daemon(each))
+    return [worker for daemon in daemons for worker in children_of(daemon)]
 
 
 def processes() -> dict[int, tuple[int, str]]:
