@@ -166,7 +166,7 @@ def test_with_defaults_from_the_source_they_are_set_once_on_the_remote_topic(sce
     scene.sync()
     work = config_pass(scene, f"{scene.alias}->B.use.defaults.from = source")
     assert work.run() == []
-    until(lambda: own_configs(scene.clusters[1], scene.remote()).get("retention.ms") == "604800000")
+    until(lambda: own_configs(scene.clusters[1], scene.remote()).get("segment.ms") == "604800000")
     assert len(own_configs(scene.clusters[1], scene.remote())) > 20
     assert work.run() == []
     assert sent[1] == {}
