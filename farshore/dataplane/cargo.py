@@ -33,13 +33,14 @@ class Target:
 
 @dataclass(slots=True)
 class Sent:
-    """A batch on its way: the bytes as sent, which upstream offsets they hold, and the batches they came from.
+    """A batch on its way: the two parts as sent, which upstream offsets they hold, and the batches they came from.
 
     `held` bytes of the budget go back when it is acknowledged. `base_offset` None: written, nobody remembers where.
     `unsure`: an answer was lost, so that it may have been appended although it is not acknowledged.
     """
 
-    data: bytes
+    header: bytes
+    payload: bytes
     first_offset: int
     last_offset: int
     record_count: int
@@ -57,12 +58,17 @@ class Sent:
             return None
         return Run(self.first_offset, self.last_offset, self.base_offset, self.record_count)
 
+    @property
+    def size(self) -> int:
+        return len(self.header) + len(self.payload)
+
+    @property
+    def batch(self) -> Batch:
+        return Batch.of(self.header, self.payload)
+
     def stand_alone(self) -> None:
         """Keep no more of the fetch that its batches came with than these themselves."""
-        self.sources = tuple(
-            batch._replace(buffer=batch.buffer[batch.start : batch.start + batch.size], start=0)
-            for batch in self.sources
-        )
+        self.sources = tuple(each.alone() if isinstance(each, Stretch) else each for each in self.sources)
 
     @property
     def leader_epoch(self) -> int:

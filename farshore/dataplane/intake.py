@@ -6,13 +6,13 @@ from collections.abc import Iterable, Iterator
 
 from farshore.wire.batch import Batch, OldBatch, Scan
 from farshore.wire.copy_rules import CommittedOnly
-from farshore.wire.lone import Stretch, lone_records
+from farshore.wire.lone import Stretch, is_lone, lone_records
 
 AnyBatch = Batch | OldBatch | Stretch
 
 
 def taken_apart(
-    records: bytes,
+    records: bytes | memoryview,
     aborted: Iterable[tuple[int, int]] | None,
     *,
     from_offset: int,
@@ -22,15 +22,18 @@ def taken_apart(
     """The batches that reach to `from_offset` or beyond, each with whether it is to be copied.
 
     Control batches, aborted ones and empty ones are not. Many batches of one record each come as stretches of at most
-    `stretch_bytes`. Raises MalformedBatch, after the good ones.
+    `stretch_bytes`. Raises MalformedBatch, after the good ones. None of them holds on to a view that `records` is.
     """
     committed = CommittedOnly(aborted)
     at = 0
     while (begun := at) < len(records):
-        if (stretch := lone_records(records, at, from_offset, stretch_bytes)) is not None:
-            yield stretch, True
-            at += stretch.size
-            continue
+        if is_lone(records, at):
+            if isinstance(records, memoryview):
+                records, at, begun = bytes(records[at:]), 0, 0
+            if (stretch := lone_records(records, at, from_offset, stretch_bytes)) is not None:
+                yield stretch, True
+                at += stretch.size
+                continue
         for batch in Scan(records, at):
             at = batch.start + batch.size
             if batch.next_offset <= from_offset:

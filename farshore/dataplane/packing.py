@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TypeGuard
 
-from farshore.dataplane.cargo import Sent, Target, batch_in
+from farshore.dataplane.cargo import Sent, Target
 from farshore.dataplane.intake import AnyBatch
 from farshore.wire.batch import Batch, Codec
 from farshore.wire.copy_rules import why_not_as_it_is
@@ -86,7 +86,7 @@ def packed_anew(
         for record in records_of(batch, resolve_append_time=not target.log_append_time)
         if sent.first_offset <= record[0] <= last_offset
     )
-    codec = batch_in(sent.data).codec
+    codec = sent.batch.codec
     return encode_batches(
         records, codec=codec, level=levels.get(codec), max_bytes=max_bytes, target_batch_bytes=max_bytes
     )

@@ -86,7 +86,7 @@ class PartitionCopy:
         """When, in milliseconds, the oldest batch in hand was written; None if there is none, or its format is old."""
         for outstanding in (self._in_flight, self._again):
             if outstanding:
-                return batch_in(outstanding[0].data).base_timestamp
+                return outstanding[0].batch.base_timestamp
         first = self._waiting[0] if self._waiting else None
         return None if first is None or isinstance(first, OldBatch) else first.base_timestamp
 
@@ -95,7 +95,7 @@ class PartitionCopy:
         """Whether the outcome of anything is open."""
         return any(not sent.acknowledged for sent in self._in_flight)
 
-    def accept(self, records: bytes, aborted: Iterable[tuple[int, int]] | None) -> bool:
+    def accept(self, records: bytes | memoryview, aborted: Iterable[tuple[int, int]] | None) -> bool:
         """Take in what a fetch at `next_fetch` answered.
 
         Control batches, aborted ones and empty ones move `next_fetch` and hold nothing. Raises MalformedBatch. False
@@ -264,7 +264,7 @@ class PartitionCopy:
         self.producer_id, self.producer_epoch = producer_id, producer_epoch
         self._next_sequence, self._established = 0, False
         for sent in self._again:
-            sent.data = self._addressed(batch_in(sent.data), self._next_sequence)
+            sent.header, sent.payload = self._addressed(sent.batch, self._next_sequence)
             sent.sequence = self._next_sequence
             self._next_sequence = next_sequence(self._next_sequence, sent.record_count)
 
@@ -309,9 +309,9 @@ class PartitionCopy:
             if isinstance(each, TooLarge):
                 self._stop_at(Unfit(each.offset, each.size), sequence)
                 break
-            data = self._addressed(batch_in(each.data), sequence)
+            parts = self._addressed(batch_in(each.data), sequence)
             pieces.append(
-                Sent(data, each.first_offset, each.last_offset, each.record_count, sequence, sources, 0, path)
+                Sent(*parts, each.first_offset, each.last_offset, each.record_count, sequence, sources, 0, path)
             )
             sequence = next_sequence(sequence, each.record_count)
         if pieces:
@@ -336,13 +336,13 @@ class PartitionCopy:
 
     def _sent(self, batch: Batch) -> Sent:
         sequence = self._next_sequence
-        data = self._addressed(batch, sequence)
+        parts = self._addressed(batch, sequence)
         self._next_sequence = next_sequence(sequence, batch.record_count)
         return Sent(
-            data, batch.base_offset, batch.last_offset, batch.record_count, sequence, (batch,), batch.size, Path.AS_IS
+            *parts, batch.base_offset, batch.last_offset, batch.record_count, sequence, (batch,), batch.size, Path.AS_IS
         )
 
-    def _addressed(self, batch: Batch, sequence: int) -> bytes:
+    def _addressed(self, batch: Batch, sequence: int) -> tuple[bytes, bytes]:
         return batch.readdressed(
             producer_id=self.producer_id,
             producer_epoch=self.producer_epoch,

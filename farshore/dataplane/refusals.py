@@ -28,7 +28,7 @@ def too_large(unfit: Unfit, remote: TopicPartition) -> str:
 
 def unfit_record(sent: Sent, answer: Produced, info: ErrorInfo) -> Unfit:
     """The record because of which nothing of `sent` was appended: the first that the broker complains of."""
-    offset, size, said = sent.first_offset, len(sent.data), answer.message or ""
+    offset, size, said = sent.first_offset, sent.size, answer.message or ""
     if answer.record_errors:
         index, message = answer.record_errors[0]
         said = message or said
@@ -50,4 +50,4 @@ def failed(sent: Sent, remote: TopicPartition, answer: Produced, info: ErrorInfo
     """What kept a whole batch from being appended."""
     advice = f"; {_ADVICE[info.name]}" if info.category is Category.PERMISSION and info.name in _ADVICE else ""
     said = f" {answer.message}" if answer.message else ""
-    return f"offset {sent.first_offset}: {len(sent.data)} bytes to {remote}: {info}{said}{advice}"
+    return f"offset {sent.first_offset}: {sent.size} bytes to {remote}: {info}{said}{advice}"

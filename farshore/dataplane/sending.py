@@ -95,7 +95,7 @@ class Sending:
         return sent
 
     async def _produce(self, broker: int, batches: Sequence[tuple[Entry, Sent]]) -> None:
-        parts = [ProducePartition(e.remote.topic, e.remote.partition, sent.data) for e, sent in batches]
+        parts = [ProducePartition(*e.remote, (sent.header, sent.payload)) for e, sent in batches]
         timeout = self._hand.limits.produce_timeout
         transaction = self._hand.transaction
         if transaction is not None and not await self._join(transaction, batches):
@@ -143,7 +143,7 @@ class Sending:
             self._acknowledged(entry, sent, known)
         elif info.category is Category.TOO_LARGE:
             # The broker does not say what it would take: half of what it refused, down to single records.
-            limit = max(len(sent.data) // 2, 256) if sent.record_count > 1 else len(sent.data) - 1
+            limit = max(sent.size // 2, 256) if sent.record_count > 1 else sent.size - 1
             entry.copy.split(sent, limit)
         elif info.category is Category.REFUSED_BY_TOPIC:
             entry.copy.refuse(sent, refusals.unfit_record(sent, answer, info))
@@ -159,8 +159,8 @@ class Sending:
                     entry.remote_lost_from = each.base_offset
                     hand.place_again(entry)
                 entry.remote_next = each.base_offset + each.record_count
-        hand.bytes += len(sent.data)
-        entry.bytes += len(sent.data)
+        hand.bytes += sent.size
+        entry.bytes += sent.size
         hand.batches[sent.path] += 1
         if entry.remote_lost_from is not None:
             return  # all of it will be copied again
@@ -194,9 +194,9 @@ def _requests(batches: list[tuple[Entry, Sent]]) -> Iterator[list[tuple[Entry, S
     some: list[tuple[Entry, Sent]] = []
     size = 0
     for each in batches:
-        if some and size + len(each[1].data) > _REQUEST_BYTES:
+        if some and size + each[1].size > _REQUEST_BYTES:
             yield some
             some, size = [], 0
         some.append(each)
-        size += len(each[1].data)
+        size += each[1].size
     yield some

@@ -8,9 +8,9 @@ They share what is in hand. One partition's trouble is that partition's: it is s
 others go on. Partitions are taken and released while the others are copied.
 
 Memory: batches between fetch and acknowledgement are bounded by `Limits.budget_bytes` plus one batch a source broker.
-A process takes at most three times that and one batch a target broker: once as they came, once as they are sent, and
-once for what is just being read and written and what the allocator does not give back. The connection to each source
-broker keeps 4 MB while large answers follow each other.
+A process takes at most three times that and one batch a target broker: once as they came, once more where they are
+encoded anew, and once for what is just being read and written and what the allocator does not give back. Of the last,
+the connection to each source broker keeps the memory of one answer, 16 MB at most, while large ones follow each other.
 """
 
 from __future__ import annotations

@@ -132,7 +132,7 @@ class Transaction:
                 by_leader.setdefault(leader, []).append(partition)
         before = sum(len(batches) for batches in waiting.values())
         for leader, partitions in by_leader.items():
-            parts = [ProducePartition(p.topic, p.partition, waiting[p][0]) for p in partitions]
+            parts = [ProducePartition(p.topic, p.partition, (waiting[p][0],)) for p in partitions]
             try:
                 answers = await self._target.produce(leader, parts, transactional_id=self.id)
             except Unreachable:

@@ -28,7 +28,7 @@ class ProduceAnswer(NamedTuple):
 
 
 def fetch_answer(body: memoryview, version: int) -> FetchAnswer:
-    """Records are copied out of `body`, once."""
+    """Records stay in `body`, of which they are views."""
     (throttle_ms,), at = _INT32.unpack_from(body), 4
     error, session_id = 0, 0
     if version >= 7:
@@ -54,7 +54,7 @@ def fetch_answer(body: memoryview, version: int) -> FetchAnswer:
                 (preferred,), at = _INT32.unpack_from(body, at), at + 4
                 replica = preferred if preferred >= 0 else None
             size, at = _count(body, at)
-            records = bytes(_part(body, at, size))
+            records = _part(body, at, size)
             at += size
             answers.append(
                 Fetched(topic, number, code, watermark, stable, log_start, aborted, replica, records, throttle_ms)

@@ -87,7 +87,7 @@ class Produce(Request[list[Produced]]):
         for topic, batches in topics:
             parts += (_text(topic), struct.pack(">i", len(batches)))
             for one in batches:
-                parts += (struct.pack(">ii", one.partition, len(one.batch)), one.batch)
+                parts += (struct.pack(">ii", one.partition, sum(map(len, one.batch))), *one.batch)
         return parts
 
     def decoded(self, prepared: Any, body: memoryview) -> ProduceAnswer:

@@ -142,7 +142,7 @@ class BrokerConnection(AIOKafkaConnection):  # type: ignore[misc]
     def write(self, prepared: Any, parts: Sequence[bytes], decode: Callable[[memoryview], Any]) -> asyncio.Future[Any]:
         """Send the request whose bytes behind the header are `parts`; the future holds the answer.
 
-        `decode` gets the answer's bytes behind its header, which are gone when it returns. What it raises ends the
+        `decode` gets the answer's bytes behind its header, and may keep views of them. What it raises ends the
         connection. Cancelling the future is safe: the answer is then dropped when it comes.
         """
         if self._writer is None:

@@ -16,7 +16,7 @@ WRITE_BUFFER_LIMIT = 1 << 20
 _SIZE = struct.Struct(">i")
 _SMALL_BYTES = 1 << 15
 """What comes before the size of a frame is known is read in portions of so much."""
-_KEPT_BYTES = 4 << 20
+_KEPT_BYTES = 16 << 20
 """A larger buffer is not kept for the next frame."""
 _FIRST_BYTES = 1 << 20
 """As large as a frame may be before we are logged in: who answers may be no broker, and any four bytes are a size."""
@@ -27,8 +27,9 @@ _NOTHING = memoryview(b"")
 class Frames(asyncio.BufferedProtocol):
     """`take` gets every frame, without its size, as soon as it is whole; `lost` is called when the socket is gone.
 
-    The memory of a frame is used again: `take` copies what is to stay. What it raises ends the connection. Memory: the
-    frame that is being read, and while large ones follow each other `_KEPT_BYTES` between them.
+    The memory of a frame is its taker's: it is used for another only when nobody holds a view of it any more. What
+    `take` raises ends the connection. Memory: the frame that is being read, and while large ones follow each other the
+    last one's between them, if that is not more than `_KEPT_BYTES`.
     """
 
     def __init__(self, take: Callable[[memoryview], None], lost: Callable[[Exception | None], None]) -> None:
@@ -37,7 +38,8 @@ class Frames(asyncio.BufferedProtocol):
         self._transport: asyncio.WriteTransport | None = None
         self._small = memoryview(bytearray(_SMALL_BYTES))
         self._small_filled = 0
-        self._large = self._frame = self._missing = _NOTHING
+        self._large = bytearray()
+        self._frame = self._missing = _NOTHING
         self._most = _FIRST_BYTES
         self._full: asyncio.Future[None] | None = None
         self._ended = False
@@ -62,9 +64,10 @@ class Frames(asyncio.BufferedProtocol):
             return
         self._missing = self._missing[count:]
         if not self._missing:
-            self._take(self._frame)
+            frame, self._frame, self._missing = self._frame, _NOTHING, _NOTHING
+            self._take(frame)
             if len(self._large) > _KEPT_BYTES:
-                self._let_go()
+                self._large = bytearray()
 
     def eof_received(self) -> None:
         self._ended = True
@@ -121,8 +124,10 @@ class Frames(asyncio.BufferedProtocol):
         if self._transport is not None:
             self._transport.abort()
 
-    def _let_go(self) -> None:
-        self._large = self._frame = self._missing = _NOTHING
+    def _memory(self, size: int) -> memoryview:
+        if size > len(self._large) or not _is_free(self._large):
+            self._large = bytearray(size)
+        return memoryview(self._large)[:size]
 
     def _take_small(self) -> None:
         """Whole frames are taken. The rest of one that is not whole will be read into the large buffer."""
@@ -133,18 +138,25 @@ class Frames(asyncio.BufferedProtocol):
             if not 0 <= size <= self._most:
                 raise ConnectionAbortedError(f"a frame of {size} bytes is none of Kafka's")
             if size > end - at:
-                if size > len(self._large):
-                    self._large = memoryview(bytearray(size))
-                self._frame = self._large[:size]
+                self._frame = self._memory(size)
                 self._frame[: end - at] = small[at:end]
                 self._missing = self._frame[end - at :]
                 at = end
             else:
-                self._take(small[at : at + size])
+                self._take(memoryview(bytes(small[at : at + size])))
                 at += size
-                self._let_go()
+                self._large = bytearray()
         self._small_filled = end - at
         small[: end - at] = bytes(small[at:end])
+
+
+def _is_free(buffer: bytearray) -> bool:
+    """Whether there is no view of it: Python lets nobody change the size of what is looked at."""
+    try:
+        buffer.append(buffer.pop())
+    except BufferError:
+        return False
+    return True
 
 
 def _ignore(_frame: memoryview) -> None:

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 from typing import NamedTuple
@@ -88,6 +88,9 @@ class Fetched(NamedTuple):
     `aborted_transactions` are pairs of producer id and first offset, in no order; only with READ_COMMITTED.
     `log_start_offset` is -1 if the broker is too old to tell. `preferred_read_replica`: the broker, nearer to the
     rack given, that should be asked instead; there are no records then. `throttle_ms` is that of the whole answer.
+
+    `records` may be a view of the whole answer's memory, which is used for the next one when nobody holds it any more:
+    take what is needed out of it, and let it go.
     """
 
     topic: str
@@ -98,16 +101,16 @@ class Fetched(NamedTuple):
     log_start_offset: int
     aborted_transactions: tuple[tuple[int, int], ...]
     preferred_read_replica: int | None
-    records: bytes
+    records: bytes | memoryview
     throttle_ms: int
 
 
 class ProducePartition(NamedTuple):
-    """Exactly one batch for one partition."""
+    """Exactly one batch for one partition, in any number of parts: they are not joined."""
 
     topic: str
     partition: int
-    batch: bytes
+    batch: Sequence[bytes]
 
 
 class Produced(NamedTuple):

@@ -79,10 +79,13 @@ class Codec(IntEnum):
 
 
 class Batch(NamedTuple):
-    """The header of the batch that begins at `start` of `buffer`, with the header's own fields."""
+    """The batch that began at `start` of what was scanned: everything behind its header, and the header's own fields.
 
-    buffer: bytes
+    It holds on to nothing else of what it was scanned from.
+    """
+
     start: int
+    payload: bytes
     base_offset: int
     length: int
     leader_epoch: int
@@ -101,10 +104,6 @@ class Batch(NamedTuple):
     def size(self) -> int:
         """Bytes of the whole batch, which is what `max.message.bytes` limits."""
         return _LENGTH_FROM + self.length
-
-    @property
-    def end(self) -> int:
-        return self.start + self.size
 
     @property
     def last_offset(self) -> int:
@@ -147,25 +146,22 @@ class Batch(NamedTuple):
         """Whether compaction has taken records out, so that offsets inside do not follow one another."""
         return self.record_count != self.last_offset_delta + 1
 
-    @property
-    def payload(self) -> bytes:
-        """A copy of everything behind the header."""
-        return self.buffer[self.start + HEADER_SIZE : self.end]
+    @classmethod
+    def of(cls, header: bytes, payload: bytes) -> Batch:
+        """The batch that these two are."""
+        return cls(0, payload, *_HEADER.unpack(header))
 
     def check_crc(self) -> None:
         """Raise CorruptBatch unless the stored CRC is that of the bytes."""
-        self._check_crc(self.payload)
-
-    def _check_crc(self, payload: bytes) -> None:
-        covered = self.buffer[self.start + _COVERED_AT : self.start + HEADER_SIZE]
-        crc = google_crc32c.extend(google_crc32c.value(covered), payload)
+        covered = _COVERED_HEADER.pack(*self[7:])  # from `attributes` on
+        crc = google_crc32c.extend(google_crc32c.value(covered), self.payload)
         if crc != self.crc:
             raise CorruptBatch(f"{self}: its CRC-32C is {crc:08x}, the header says {self.crc:08x}")
 
     def readdressed(
         self, *, producer_id: int, producer_epoch: int, base_sequence: int, transactional: bool = False
-    ) -> bytes:
-        """The batch as this producer's own, ready to be appended anywhere; the payload is untouched.
+    ) -> tuple[bytes, bytes]:
+        """The batch as this producer's own, ready to be appended anywhere: its header, and the payload untouched.
 
         Of the attributes only the codec stays: a LogAppendTime bit would be refused or silently change
         timestamps, a delete horizon would let the target drop tombstones before its consumers saw them. The
@@ -173,8 +169,7 @@ class Batch(NamedTuple):
         """
         if self.is_control:
             raise ValueError(f"{self} is a control batch, not a user's: it must not be copied")
-        payload = self.payload
-        self._check_crc(payload)
+        self.check_crc()
         covered = _COVERED_HEADER.pack(
             self.attributes & _CODEC_BITS | (_TRANSACTIONAL if transactional else 0),
             self.last_offset_delta,
@@ -185,8 +180,8 @@ class Batch(NamedTuple):
             base_sequence,
             self.record_count,
         )
-        crc = google_crc32c.extend(google_crc32c.value(covered), payload)
-        return b"".join((_UNCOVERED_HEADER.pack(0, self.length, -1, 2, crc), covered, payload))
+        crc = google_crc32c.extend(google_crc32c.value(covered), self.payload)
+        return _UNCOVERED_HEADER.pack(0, self.length, -1, 2, crc) + covered, self.payload
 
     def __repr__(self) -> str:
         return f"batch {self.base_offset}..{self.last_offset} ({self.record_count} records, {self.size} bytes)"
@@ -195,11 +190,11 @@ class Batch(NamedTuple):
 class OldBatch(NamedTuple):
     """A message, or a compressed set of them, in one of the formats before Kafka 0.11: to be re-encoded.
 
-    `offset` is that of its last record.
+    `data` is all of it. `offset` is that of its last record.
     """
 
-    buffer: bytes
     start: int
+    data: bytes
     offset: int
     length: int
     magic: int
@@ -223,10 +218,10 @@ class Scan:
     `needed` is the number of bytes that a fetch must allow to get further: the size of that batch, or of a
     header where not even its frame has come. 0 means that nothing was cut off. No CRC covers a length, so
     believe `needed` up to a limit only. Bytes that cannot be a batch raise MalformedBatch, after the good
-    ones before them.
+    ones before them. Each batch is copied out of `buffer` as it comes.
     """
 
-    def __init__(self, buffer: bytes, start: int = 0) -> None:
+    def __init__(self, buffer: bytes | memoryview, start: int = 0) -> None:
         self.needed = 0
         self._buffer = buffer
         self._start = start
@@ -240,17 +235,19 @@ class Scan:
             offset, length, _, magic = _FRAME_HEADER.unpack_from(buffer, start)
             if not 0 <= magic <= 2 or length < _SMALLEST_LENGTH[magic]:
                 raise MalformedBatch(f"no batch at byte {start} of {end}: length {length}, magic {magic}")
-            if _LENGTH_FROM + length > end - start:
+            behind = start + _LENGTH_FROM + length
+            if behind > end:
                 self.needed = _LENGTH_FROM + length
                 return
             if magic == 2:
-                batch = Batch(buffer, start, *_HEADER.unpack_from(buffer, start))
+                payload = bytes(buffer[start + HEADER_SIZE : behind])
+                batch = Batch(start, payload, *_HEADER.unpack_from(buffer, start))
                 if batch.last_offset_delta < 0 or not 0 <= batch.record_count <= batch.last_offset_delta + 1:
                     raise MalformedBatch(f"{batch} at byte {start}: its count and its offsets disagree")
                 yield batch
             else:
-                yield OldBatch(buffer, start, offset, length, magic)
-            start += _LENGTH_FROM + length
+                yield OldBatch(start, bytes(buffer[start:behind]), offset, length, magic)
+            start = behind
 
 
 def next_sequence(sequence: int, count: int) -> int:

@@ -50,6 +50,10 @@ class Stretch(NamedTuple):
     def codec(self) -> Codec:
         return Codec.NONE
 
+    def alone(self) -> Stretch:
+        """The same, without what lies before and behind it."""
+        return self._replace(buffer=self.buffer[self.start : self.start + self.size], start=0)
+
     def records(self) -> list[RawRecord]:
         records: list[RawRecord] = []
         append, unpack, beginnings = records.append, _RECORD.unpack_from, BEGINNING_OF_LONE
@@ -67,6 +71,11 @@ class Stretch(NamedTuple):
 
     def __repr__(self) -> str:
         return f"batches {self.base_offset}..{self.last_offset} of one record each ({self.size} bytes)"
+
+
+def is_lone(buffer: bytes | memoryview, start: int) -> bool:
+    """Whether a batch of one record begins at `start`, perhaps the first of many."""
+    return len(buffer) - start >= _RECORDS_AT and _HEADER.unpack_from(buffer, start)[-1] == 1
 
 
 def lone_records(buffer: bytes, start: int, from_offset: int, most_bytes: int) -> Stretch | None:

@@ -23,7 +23,6 @@ from farshore.errors import MalformedBatch, WireError
 from farshore.wire.batch import (
     _CODEC_BITS,
     _CONTROL,
-    _COVERED_AT,
     _COVERED_HEADER,
     _LENGTH_FROM,
     _LOG_APPEND_TIME,
@@ -42,7 +41,6 @@ from farshore.wire.records_v2 import RawRecord, pack, unpack
 
 __all__ = ["Encoded", "NO_PRODUCER", "Producer", "RawRecord", "TooLarge", "encode_batches", "merge", "records_of"]
 
-_RECORDS_AT = HEADER_SIZE - _COVERED_AT  # in what the CRC covers
 _CODECS = tuple(Codec)
 _USUAL_OVERHEAD = 11  # bytes of a record before its body: most have fewer, and few more
 _FIRST_GUESS = 0.5  # of compressed size to size
@@ -107,16 +105,13 @@ def records_of(
         records = old_records(batch, resolve_append_time=resolve_append_time, limit=limit)
     else:
         # Asking a tuple for its fields by name adds up here, where most batches may hold one record.
-        start, attributes, base_offset = batch.start, batch.attributes, batch.base_offset
+        payload, attributes, base_offset = batch.payload, batch.attributes, batch.base_offset
         if attributes & _CONTROL:
             raise ValueError(f"{batch} is a control batch: it holds no user's records")
-        section, at = batch.buffer[start + _COVERED_AT : start + _LENGTH_FROM + batch.length], _RECORDS_AT
-        if google_crc32c.value(section) != batch.crc:
-            batch.check_crc()  # which says so
+        batch.check_crc()
         try:
-            if attributes & _CODEC_BITS:
-                section, at = decompress(_codec_of(batch), section[at:], limit), 0
-            records = unpack(section, at, batch.record_count, base_offset, batch.base_timestamp)
+            section = decompress(_codec_of(batch), payload, limit) if attributes & _CODEC_BITS else payload
+            records = unpack(section, 0, batch.record_count, base_offset, batch.base_timestamp)
         except MalformedBatch as error:
             raise MalformedBatch(f"{batch}: {error}") from error
         if records and records[-1][0] > base_offset + batch.last_offset_delta:

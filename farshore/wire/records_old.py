@@ -48,7 +48,7 @@ class _Message(NamedTuple):
 
 
 def old_codec(batch: OldBatch) -> Codec:
-    bits = batch.buffer[batch.start + _FIELDS_AT + 1] & _CODEC_BITS
+    bits = batch.data[_FIELDS_AT + 1] & _CODEC_BITS
     if bits > _LAST_CODEC:
         raise MalformedBatch(f"{batch}: its format has no codec {bits}")
     return Codec(bits)
@@ -85,7 +85,7 @@ def _inner(batch: object, magic: int) -> _Message:
 
 
 def _message(batch: OldBatch) -> _Message:
-    data = batch.buffer[batch.start : batch.start + batch.size]
+    data = batch.data
     stored, crc = _CRC.unpack_from(data, _CRC_AT)[0], zlib.crc32(memoryview(data)[_FIELDS_AT:])
     if crc != stored:
         raise CorruptBatch(f"{batch}: its CRC-32 is {crc:08x}, the message says {stored:08x}")

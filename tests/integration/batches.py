@@ -38,7 +38,7 @@ def append_batch(servers: str, topic: str, records: Sequence[tuple[int, bytes]])
             await log_ends(cluster, [partition], At.LATEST)  # which waits for a leader
             leader = (await cluster.metadata([topic])).leader_of(partition)
             assert leader is not None
-            (produced,) = await cluster.produce(leader, [ProducePartition(topic, 0, encoded.data)])
+            (produced,) = await cluster.produce(leader, [ProducePartition(topic, 0, (encoded.data,))])
             assert produced.error == 0, produced
 
     asyncio.run(asyncio.wait_for(run(), 30))

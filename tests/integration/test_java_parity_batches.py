@@ -88,7 +88,7 @@ def test_java_reads_the_same_records_from_a_readdressed_batch(
                     base_sequence=BASE_SEQUENCE,
                     transactional=len(before) % 2 == 0,
                 )
-                questions.append(("read", word(ours)))
+                questions.append(("read", word(b"".join(ours))))
     assert {batch.codec for batch, _ in before} == set(Codec)
     for number, ((batch, seen), answer) in enumerate(zip(before, ask("BatchesProbe", questions), strict=True), 1):
         (text,) = answer
@@ -127,12 +127,17 @@ def test_what_is_kept_is_what_javas_consumer_delivers(made: Made) -> None:
     """With lists in any order, and also such as no broker would send: it is the rule that is compared."""
     everything = [batch for record_set, _ in made for batch in Scan(record_set) if isinstance(batch, Batch)]
     data = [
-        batch.readdressed(producer_id=0, producer_epoch=0, base_sequence=0, transactional=transactional)
+        b"".join(batch.readdressed(producer_id=0, producer_epoch=0, base_sequence=0, transactional=transactional))
         for batch in everything
         if not batch.is_control and not batch.has_holes and batch.record_count <= 3
         for transactional in (True, True, False)
     ]
-    markers = [batch.buffer[batch.start : batch.end] for batch in everything if batch.is_control]
+    markers = [
+        record_set[batch.start : batch.start + batch.size]
+        for record_set, _ in made
+        for batch in Scan(record_set)
+        if isinstance(batch, Batch) and batch.is_control
+    ]
     templates = [*data, *(markers * (len(data) // len(markers))), emptied(markers[0])]
     rng = random.Random(3)
     questions, expected = [], []

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import functools
 import time
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, ParamSpec
 
 import pytest
@@ -114,11 +114,11 @@ def batches(fetched: Fetched) -> list[Batch]:
     return found
 
 
-def ours(batch: Batch, identity: ProducerIdentity, sequence: int = 0) -> bytes:
+def ours(batch: Batch, identity: ProducerIdentity, sequence: int = 0) -> Sequence[bytes]:
     return batch.readdressed(**identity._asdict(), base_sequence=sequence)
 
 
-async def append(cluster: RawCluster, topic: str, batch: bytes, broker: int | None = None) -> Produced:
+async def append(cluster: RawCluster, topic: str, batch: Sequence[bytes], broker: int | None = None) -> Produced:
     broker = await leader(cluster, topic) if broker is None else broker
     (produced,) = await cluster.produce(broker, [ProducePartition(topic, 0, batch)])
     return produced
@@ -354,9 +354,9 @@ async def test_refusals_of_appends_are_told_apart(target_cluster: Cluster, topic
         assert (await append(cluster, topic, ours(small, bumped))).error == 0
         assert category(await append(cluster, topic, ours(small, identity, 6))) is Category.FENCED
         assert category(await append(cluster, topic, ours(large, bumped, 1))) is Category.TOO_LARGE
-        damaged = bytearray(ours(small, bumped, 1))
+        damaged = bytearray(b"".join(ours(small, bumped, 1)))
         damaged[-1] ^= 1
-        assert category(await append(cluster, topic, bytes(damaged))) is Category.CORRUPT
+        assert category(await append(cluster, topic, [bytes(damaged)])) is Category.CORRUPT
         absent = await append(cluster, f"{topic}-absent", first, broker)
         assert category(absent) is Category.TOPIC_GONE
 

@@ -111,7 +111,7 @@ async def test_a_broker_restarted_is_unreachable_and_then_works_again(proxied: C
         with pytest.raises(Unreachable):
             await cluster.metadata([topic])
         with pytest.raises(Unreachable):
-            await cluster.produce(broker, [ProducePartition(topic, 0, b"")])
+            await cluster.produce(broker, [ProducePartition(topic, 0, ())])
         await asyncio.to_thread(proxied.start)
         broker = await leader(cluster, topic)
         assert (await fetch(cluster, broker, topic)).records == before

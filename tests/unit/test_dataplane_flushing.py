@@ -44,7 +44,7 @@ class Books(Flushing):
 
 
 def copied(progress: Progress, offset: int) -> None:
-    sent = Sent(b"", offset, offset, 1, 0, (OldBatch(b"", 0, offset, 0, 1),), 0, Path.AS_IS, base_offset=offset)
+    sent = Sent(b"", b"", offset, offset, 1, 0, (OldBatch(0, b"", offset, 0, 1),), 0, Path.AS_IS, base_offset=offset)
     progress.moved(PARTITION, [sent], offset + 1)
 
 

@@ -15,6 +15,7 @@ from farshore.dataplane.packing import FAR_BATCH_BYTES
 from farshore.dataplane.partition import PartitionCopy
 from farshore.errors import CorruptBatch
 from farshore.wire.batch import Codec
+from farshore.wire.lone import Stretch
 
 
 @settings(max_examples=150, deadline=None)
@@ -78,7 +79,7 @@ def answer(copy: PartitionCopy, broker: Broker, wire: list[Sent], dice: random.R
             copy.send_again(sent)  # the connection broke before the broker read it, or the leader has moved
             lost = True
             continue
-        outcome = broker.append(sent.data)
+        outcome = broker.append(sent.header + sent.payload)
         if outcome == "TOO_LARGE":
             copy.split(sent, broker.max_message_bytes)
             lost = True
@@ -88,7 +89,7 @@ def answer(copy: PartitionCopy, broker: Broker, wire: list[Sent], dice: random.R
             copy.send_again(sent)  # appended, but the answer was lost, or it says that replicas were slow
             lost = luck < 0.22
         elif outcome == "DUPLICATE":
-            done += copy.acknowledged(sent, dice.choice([None, broker.base_of(sent.data)]))
+            done += copy.acknowledged(sent, dice.choice([None, broker.base_of(sent.header + sent.payload)]))
         else:
             assert isinstance(outcome, int), outcome
             done += copy.acknowledged(sent, outcome)
@@ -111,9 +112,9 @@ def test_what_is_acknowledged_before_its_turn_waits_for_those_before_it() -> Non
     copy, broker = PartitionCopy(0, 7, Target(merge_below=100)), Broker(1 << 20)
     copy.accept(b"".join(batches_of(5)), None)
     (alone,) = sent_by(copy)
-    copy.acknowledged(alone, broker.append(alone.data))  # type: ignore[arg-type]
+    copy.acknowledged(alone, broker.append(alone.header + alone.payload))  # type: ignore[arg-type]
     first, second, *behind = sent_by(copy)
-    bases = {sent.first_offset: broker.append(sent.data) for sent in (first, second, *behind)}
+    bases = {sent.first_offset: broker.append(sent.header + sent.payload) for sent in (first, second, *behind)}
     copy.send_again(first)
     copy.send_again(second)
     for sent in behind:
@@ -133,7 +134,7 @@ def test_under_a_new_epoch_nothing_is_lost_and_sequences_begin_at_0() -> None:
     copy.accept(b"".join(batches_of(4)), None)
     first = copy.next_to_send()
     assert first is not None
-    copy.acknowledged(first, broker.append(first.data))  # type: ignore[arg-type]
+    copy.acknowledged(first, broker.append(first.header + first.payload))  # type: ignore[arg-type]
     flying = [copy.next_to_send() for _ in range(2)]
     for sent in flying:
         assert sent is not None
@@ -141,7 +142,7 @@ def test_under_a_new_epoch_nothing_is_lost_and_sequences_begin_at_0() -> None:
     assert copy.position == 1
     assert copy.begin_epoch()
     while (sent := copy.next_to_send()) is not None:
-        outcome = broker.append(sent.data)
+        outcome = broker.append(sent.header + sent.payload)
         assert isinstance(outcome, int)
         copy.acknowledged(sent, outcome)
     assert [timestamp for _, timestamp, _ in broker.log] == [1000, 1001, 1002, 1003]
@@ -172,13 +173,13 @@ def test_a_refused_record_stops_the_partition_there_and_what_is_before_it_goes_o
     copy.refuse(sent, Unfit(6, 54, "no key"))
     (before,) = sent_by(copy)
     assert (before.first_offset, before.last_offset) == (0, 5)
-    copy.acknowledged(before, broker.append(before.data))  # type: ignore[arg-type]
+    copy.acknowledged(before, broker.append(before.header + before.payload))  # type: ignore[arg-type]
     assert copy.position == copy.next_fetch == 6
     copy.accept(batch_at(0, records, Codec.LZ4), None)
     assert sent_by(copy) == [], "nothing from it on"
     copy.try_unfit_again()
     while (sent := copy.next_to_send()) is not None:  # type: ignore[assignment]
-        copy.acknowledged(sent, broker.append(sent.data))  # type: ignore[arg-type]
+        copy.acknowledged(sent, broker.append(sent.header + sent.payload))  # type: ignore[arg-type]
     assert [timestamp for _, timestamp, _ in broker.log] == [timestamp for _, timestamp, _ in records]
 
 
@@ -186,14 +187,14 @@ def test_going_on_elsewhere_forgets_what_waits_and_leaves_no_sequence_out() -> N
     copy, broker = PartitionCopy(0, 7, Target(merge_below=100)), Broker(1 << 20)
     copy.accept(b"".join(batches_of(4)), None)
     (first,) = sent_by(copy)
-    copy.acknowledged(first, broker.append(first.data))  # type: ignore[arg-type]
+    copy.acknowledged(first, broker.append(first.header + first.payload))  # type: ignore[arg-type]
     for sent in sent_by(copy):
         copy.send_again(sent)
     assert copy.go_on_at(9)
     assert (copy.held, copy.position, copy.producer_epoch) == (0, 9, 1)
     copy.accept(batch_at(9, [(9, 1009, body(9, 5))], Codec.NONE), None)
     (sent,) = sent_by(copy)
-    assert isinstance(broker.append(sent.data), int)
+    assert isinstance(broker.append(sent.header + sent.payload), int)
 
 
 def test_asking_anew_keeps_what_was_sent_since_its_outcome_may_be_open() -> None:
@@ -212,33 +213,46 @@ def test_asking_anew_leaves_nothing_out_behind_a_record_that_is_refused() -> Non
     copy.accept(b"".join(log), None)
     (alone,) = sent_by(copy)
     copy.acknowledged(alone, 0)
-    broker.append(alone.data)
+    broker.append(alone.header + alone.payload)
     refused, *behind = sent_by(copy)
     copy.refuse(refused, Unfit(1, 500, "INVALID_TIMESTAMP"))
     assert copy.position == 1
     copy.refetch()
     for sent in behind:
-        assert broker.append(sent.data) == "OUT_OF_ORDER"
+        assert broker.append(sent.header + sent.payload) == "OUT_OF_ORDER"
         copy.send_again(sent, unsure=False)
     assert (copy.position, copy.next_fetch, copy.held) == (1, 1, 0)
     copy.try_unfit_again()
     copy.accept(b"".join(log[1:]), None)
     while (later := copy.next_to_send()) is not None:
-        base = broker.append(later.data)
+        base = broker.append(later.header + later.payload)
         assert isinstance(base, int)
         copy.acknowledged(later, base)
     assert [timestamp - 1000 for _, timestamp, _ in broker.log] == list(range(8))
 
 
 def test_what_is_kept_of_a_fetch_is_only_what_was_sent() -> None:
-    copy = PartitionCopy(0, 7, Target(merge_below=100))
+    copy = PartitionCopy(0, 7, Target(merge_below=4000))
     copy.accept(b"".join(batches_of(50)), None)
     (first,) = sent_by(copy)
     copy.refetch()
     (source,) = first.sources
-    assert len(source.buffer) == source.size < 1000
+    assert isinstance(source, Stretch)
+    assert len(source.buffer) == source.size < 5000
     copy.split(first, 1 << 20)  # which takes its records from there
-    assert [sent.record_count for sent in sent_by(copy)] == [1]
+    assert [sent.record_count for sent in sent_by(copy)] == [first.record_count]
+
+
+@pytest.mark.parametrize("codec", [Codec.NONE, Codec.LZ4])
+def test_what_is_taken_of_a_fetch_holds_on_to_nothing_of_it(codec: Codec) -> None:
+    large = [batch_at(n * 20, [(n * 20 + i, 1, body(i, 700)) for i in range(20)], codec) for n in range(3)]
+    alone = [batch_at(60 + n, [(60 + n, 1, body(n, 700))], Codec.NONE) for n in range(5)]
+    memory = bytearray(b"".join(large + alone))
+    copy = PartitionCopy(0, 7)
+    assert copy.accept(memoryview(memory), None)
+    memory.clear()  # which nobody may do while others look at it
+    assert copy.next_fetch == 65
+    assert [sent.record_count for sent in sent_by(copy)] == [20]
 
 
 def test_the_position_does_not_pass_an_old_batch_that_waits() -> None:
@@ -276,7 +290,7 @@ def test_a_full_window_on_a_long_way_packs_what_waits_into_large_batches() -> No
         copy.acknowledged(flying[0], 1)
         (sent,) = sent_by(copy, far=is_far)
         assert sent.record_count == records
-        assert len(sent.data) < FAR_BATCH_BYTES
+        assert sent.size < FAR_BATCH_BYTES
 
 
 def test_while_the_window_is_full_tiny_batches_of_many_records_are_packed_too() -> None:

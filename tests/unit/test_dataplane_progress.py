@@ -15,10 +15,12 @@ LINEAGE = Lineage(0, "source-id", "remote-id")
 
 
 def sent(upstream: int, last: int, downstream: int | None, count: int | None = None) -> Sent:
-    return Sent(b"", upstream, last, count or last - upstream + 1, 0, (OLD,), 0, Path.AS_IS, base_offset=downstream)
+    return Sent(
+        b"", b"", upstream, last, count or last - upstream + 1, 0, (OLD,), 0, Path.AS_IS, base_offset=downstream
+    )
 
 
-OLD = OldBatch(b"", 0, 0, 0, 1)
+OLD = OldBatch(0, b"", 0, 0, 1)
 
 
 def begun(offset_lag_max: int = 100) -> Progress:

@@ -42,11 +42,25 @@ def test_a_large_buffer_is_used_again_unless_it_was_out_of_the_ordinary() -> Non
     frames = Frames(lambda _: None, lambda _: None)
     frames.trust()
     feed(frames, encoded(bytes(1 << 20)), 1 << 20)
-    kept = frames._large.obj
+    kept = frames._large
     feed(frames, encoded(bytes(1 << 19)), 1 << 20)
-    assert frames._large.obj is kept
-    feed(frames, encoded(bytes(5 << 20)), 1 << 20)
+    assert frames._large is kept
+    feed(frames, encoded(bytes(17 << 20)), 1 << 20)
     assert len(frames._large) == 0
+
+
+@given(st.lists(SIZES, min_size=2, max_size=6), st.data())
+def test_what_is_kept_of_a_frame_does_not_change(sizes: list[int], data: st.DataObject) -> None:
+    sent = [bytes([65 + number]) * size for number, size in enumerate(sizes)]
+    kept: dict[bytes, memoryview] = {}
+
+    def take(frame: memoryview) -> None:
+        if data.draw(st.booleans()):
+            kept[bytes(frame)] = frame[len(frame) // 2 :]
+
+    frames = Frames(take, lambda _: None)
+    feed(frames, b"".join(map(encoded, sent)), 300_000)
+    assert all(part == whole[len(whole) // 2 :] for whole, part in kept.items())
 
 
 def test_a_large_buffer_is_let_go_when_nothing_large_follows() -> None:

@@ -113,7 +113,7 @@ def produced(offset: int, throttle_ms: int = 0) -> ProduceResponse_v8:
 
 
 async def append(cluster: RawCluster, batch: bytes = b"batch", timeout: float = 0.0) -> int:
-    (answer,) = await cluster.produce(1, [ProducePartition("t", 0, batch)], timeout=timeout)
+    (answer,) = await cluster.produce(1, [ProducePartition("t", 0, (batch,))], timeout=timeout)
     return answer.base_offset
 
 

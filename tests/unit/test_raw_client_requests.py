@@ -156,7 +156,11 @@ def test_an_answer_that_ends_too_early_is_not_taken_for_a_whole_one() -> None:
 @pytest.mark.parametrize("transactional_id", [None, "id"])
 @pytest.mark.parametrize("version", range(3, 9))
 def test_a_produce_request_is_encoded_as_aiokafka_would(version: int, transactional_id: str | None) -> None:
-    batches = [ProducePartition("b", 1, b"one"), ProducePartition("a", 0, b"two"), ProducePartition("b", 0, b"")]
+    batches = [
+        ProducePartition("b", 1, (b"o", b"", b"ne")),
+        ProducePartition("a", 0, (b"two",)),
+        ProducePartition("b", 0, ()),
+    ]
     request = Produce(batches, -1, 1.5, transactional_id)
     asked = prepared(request, 0, version)
     assert [version] == [asked.API_VERSION]

@@ -49,14 +49,15 @@ def only(buffer: bytes) -> Batch:
 
 
 def readdressed(batch: Batch, **changed: Any) -> bytes:
-    return batch.readdressed(**{"producer_id": 1, "producer_epoch": 2, "base_sequence": 3, **changed})
+    return b"".join(batch.readdressed(**{"producer_id": 1, "producer_epoch": 2, "base_sequence": 3, **changed}))
 
 
 def test_a_header_is_read_field_by_field() -> None:
     data = built(b"x" * 11, attributes=0b0110011, producer_id=9, producer_epoch=8, base_sequence=7, record_count=4)
     batch = only(data)
     assert (batch.base_offset, batch.last_offset, batch.next_offset) == (100, 109, 110)
-    assert (batch.size, batch.start, batch.end) == (HEADER_SIZE + 11, 0, len(data))
+    assert (batch.size, batch.start) == (len(data), 0) == (HEADER_SIZE + 11, 0)
+    assert Batch.of(data[:HEADER_SIZE], data[HEADER_SIZE:]) == batch
     assert (batch.leader_epoch, batch.magic, batch.record_count) == (7, 2, 4)
     assert (batch.base_timestamp, batch.max_timestamp) == (1_700_000_000_000, 1_700_000_000_009)
     assert (batch.producer_id, batch.producer_epoch, batch.base_sequence) == (9, 8, 7)
@@ -183,7 +184,8 @@ def test_a_readdressed_batch_is_the_old_one_with_our_header(
         base_sequence=base_sequence,
         transactional=transactional,
     )
-    assert after == expected
+    assert b"".join(after) == expected
+    assert after[1] is surrounded.payload, "not copied"
 
 
 @given(st.binary(min_size=1, max_size=40), st.data())

@@ -78,7 +78,7 @@ def test_a_stretch_is_of_one_leader_epoch() -> None:
 def test_batches_that_are_not_plain_are_left_to_others() -> None:
     (whole,) = Scan(lone(0))
     assert isinstance(whole, Batch)
-    transactional = whole.readdressed(producer_id=1, producer_epoch=0, base_sequence=0, transactional=True)
+    transactional = b"".join(whole.readdressed(producer_id=1, producer_epoch=0, base_sequence=0, transactional=True))
     assert lone_records(transactional * 10, 0, 0, 1 << 20) is None
     assert lone_records(lone(0) * 2, 0, 0, 1 << 20) is None, "too few"
 

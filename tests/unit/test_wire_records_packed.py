@@ -88,7 +88,7 @@ def test_without_a_producer_batches_wait_to_be_readdressed() -> None:
     for each in (first, second):
         batch = only(each.data)
         assert (batch.producer_id, batch.producer_epoch, batch.base_sequence) == (-1, -1, -1)
-        again = batch.readdressed(**PRODUCER._asdict())
+        again = b"".join(batch.readdressed(**PRODUCER._asdict()))
         assert again == encoded(encode_batches(records_of(batch), codec=Codec.LZ4, **ROOMY, producer=PRODUCER))[0].data
 
 
