@@ -11,7 +11,6 @@ import logging
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from types import TracebackType
 from typing import NamedTuple, Self
 
 from prometheus_client import CollectorRegistry, start_http_server
@@ -78,6 +77,10 @@ def _troubles(flow: FlowFigures) -> Rows:
     return (((_word(kind),), found[kind]) for kind in Kind if flow.state.held)
 
 
+def _last_gap(flow: FlowFigures) -> float | None:
+    return max((gap.at for gaps in flow.gaps for gap in gaps.newest), default=None)
+
+
 def _skipped(flow: FlowFigures) -> Rows:
     found = dict(flow.upkeep.skipped) if flow.upkeep else {}
     return (((reason.name.lower(),), found.get(reason, 0)) for reason in Skip if flow.upkeep)
@@ -116,14 +119,14 @@ SERIES = (
            "others mostly pass. farshore status says which and why."),
     Series(_GAUGE, "farshore_topics_refused", (), _once(lambda flow: flow.refused),
            "Topics that are not copied because of their remote topics; the log says why."),
-    # Of the flow as a whole, so that it is there before the first: an alert sees it rise from 0.
     Series(_COUNTER, "farshore_gaps", (), _once(lambda flow: sum(gaps.times for gaps in flow.gaps)),
            "How many times offsets were left out: retention was faster, the log lost them or is another one, or "
            "somebody skipped them. Kept on the board, so restarts do not set it back."),
+    Series(_GAUGE, "farshore_last_gap_timestamp_seconds", (), _once(_last_gap),
+           "When offsets were last found to be left out; not there if that never happened."),
     Series(_COUNTER, "farshore_gap_offsets", ("topic", "partition"),
            lambda flow: ((gaps.partition, gaps.offsets) for gaps in flow.gaps),
-           "Offsets that were never copied, of partitions with any; 0 where the log is another one and nobody can "
-           "count them. Kept on the board."),
+           "Offsets that were never copied, of partitions with any; 0 where nobody can count them. Kept on the board."),
     Series(_GAUGE, "farshore_pass_degraded", ("pass",), _each_pass(lambda each: each.degraded_since is not None),
            "1 if this part of the upkeep did not do all that it should; the log and farshore status say why."),
     Series(_GAUGE, "farshore_pass_last_run_timestamp_seconds", ("pass",), _each_pass(lambda each: each.last_run),
@@ -163,8 +166,7 @@ class MetricsServer(Collector):
         """Raises BadArgument if nobody can listen there; listens from now on otherwise."""
         self._figures = figures
         host, port = parsed(address)
-        registry = CollectorRegistry()
-        registry.register(self)
+        (registry := CollectorRegistry()).register(self)
         try:
             self._server, self._thread = start_http_server(port, host, registry)
         except (OSError, UnicodeError) as error:
@@ -178,9 +180,7 @@ class MetricsServer(Collector):
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._server.shutdown()
         self._server.server_close()
         self._thread.join()
