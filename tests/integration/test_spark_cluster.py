@@ -72,11 +72,12 @@ def spark(tmp_path: Path) -> Iterator[SparkCluster]:
 
 
 @contextmanager
-def running(mirror: Mirror, spark: SparkCluster) -> Iterator[Farshore]:
+def running(mirror: Mirror, spark: SparkCluster, metrics: int) -> Iterator[Farshore]:
     # The environment reaches the executors by its path, as docs/deploying-on-spark.md says.
     options = ("--master", spark.url, "--conf", f"spark.pyspark.python={sys.executable}",
                "--conf", "spark.driver.host=127.0.0.1", "--conf", "spark.executor.memory=512m",
-               "--conf", f"spark.executorEnv.PYTHONPATH={os.environ.get('PYTHONPATH', '')}")  # fmt: skip
+               "--conf", f"spark.executorEnv.PYTHONPATH={os.environ.get('PYTHONPATH', '')}",
+               "--metrics", str(metrics))  # fmt: skip
     with mirror.running(*options) as program:
         yield program
 
@@ -111,8 +112,20 @@ def test_slots_move_when_an_executor_is_killed_and_when_a_worker_is_gone_and_not
         wait_until(lambda: mirror.has_copied(topic, reached), f"records copied {where}")
         wait_until(lambda: mirror.held() == partitions, f"slots for all partitions {where}")
         wait_until(lambda: shown_slots(mirror) == [(0, "running"), (1, "running")], f"both slots shown {where}")
+        wait_until(has_metrics_of_both, f"metrics of both slots {where}")
 
-    with Load(source_cluster, topic, 4, rate=500) as load, running(mirror, spark) as program:
+    def has_metrics_of_both() -> bool:
+        """Each is up by a report of just now, and all partitions are somewhere."""
+        up, ages, held = (
+            mirror.metric(metrics, f"farshore_slot_{name}", "slot")
+            for name in ("up", "report_age_seconds", "partitions")
+        )
+        return (
+            up == {"0": 1, "1": 1} and max(ages.values()) < 5 and list(held) == ["0", "1"] and sum(held.values()) == 4
+        )
+
+    metrics = free_port()
+    with Load(source_cluster, topic, 4, rate=500) as load, running(mirror, spark, metrics) as program:
         wait_until_copying("on the Spark cluster")
         os.kill(executors()[0], signal.SIGKILL)
         wait_until_copying("without the executor")
