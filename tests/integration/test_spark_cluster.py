@@ -15,7 +15,7 @@ from pathlib import Path
 import pyspark
 import pytest
 from records import create_topic
-from test_run_support import Farshore, Load, Mirror, processes, recopied, wait_until
+from test_run_support import Farshore, Load, Mirror, descendants_of, processes, recopied, wait_until
 
 from farshore.local import Cluster
 from farshore.local.ports import free_port
@@ -37,6 +37,12 @@ class SparkCluster:
         wait_until(lambda: "I have been elected leader" in self._said("master"), "a Spark master")
         self.workers = [self._worker(number) for number in range(2)]
 
+    def executors(self) -> list[int]:
+        """Those of our own workers: other Spark clusters may be on this machine."""
+        everyone = processes()
+        below = (pid for worker in self.workers for pid in descendants_of(worker.pid))
+        return [pid for pid in below if "CoarseGrainedExecutorBackend" in everyone.get(pid, (0, ""))[1]]
+
     def _worker(self, number: int) -> BoundProcess:
         name = f"worker{number}"
         worker = self._start(
@@ -56,11 +62,6 @@ class SparkCluster:
 
     def _said(self, name: str) -> str:
         return (self._home / f"{name}.log").read_text()
-
-
-def executors() -> list[int]:
-    """Of any Spark cluster on this machine, which is that of the test."""
-    return [pid for pid, (_, command) in processes().items() if "CoarseGrainedExecutorBackend" in command]
 
 
 @pytest.fixture
@@ -127,7 +128,7 @@ def test_slots_move_when_an_executor_is_killed_and_when_a_worker_is_gone_and_not
     metrics = free_port()
     with Load(source_cluster, topic, 4, rate=500) as load, running(mirror, spark, metrics) as program:
         wait_until_copying("on the Spark cluster")
-        os.kill(executors()[0], signal.SIGKILL)
+        os.kill(spark.executors()[0], signal.SIGKILL)
         wait_until_copying("without the executor")
         spark.workers[0].kill()
         time.sleep(1)
