@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import threading
+from contextlib import nullcontext
 from pathlib import Path
 from types import FrameType
 from typing import Annotated
@@ -13,6 +14,7 @@ import typer
 from rich.console import Console
 from rich.live import Live
 
+from farshore.api.metrics import MetricsServer
 from farshore.cli.live import FlowsView, log_to
 from farshore.config import load
 from farshore.service import Service
@@ -36,6 +38,13 @@ def run(
         list[str] | None, typer.Option(help="A property of Spark; may be repeated.", metavar="KEY=VALUE")
     ] = None,
     once: Annotated[bool, typer.Option("--once", help="Copy what is there now, then end.")] = False,
+    metrics: Annotated[
+        str | None,
+        typer.Option(
+            help="Serve Prometheus metrics there. A port alone is on this machine only, :PORT on all its interfaces.",
+            metavar="[HOST:]PORT",
+        ),
+    ] = None,
 ) -> None:
     """Mirror until SIGINT or SIGTERM, then stop in order. A second signal stops at once."""
     console = Console()
@@ -51,10 +60,11 @@ def run(
 
     # Before anything copies. SIGINT after the session exists: pyspark's own handler for it cancels all jobs.
     signal.signal(signal.SIGTERM, on_signal)
-    service.start()
-    signal.signal(signal.SIGINT, on_signal)
-    _show_until(console, service, stopping)
-    service.stop()
+    with nullcontext() if metrics is None else MetricsServer(metrics, lambda: service.figures):
+        service.start()
+        signal.signal(signal.SIGINT, on_signal)
+        _show_until(console, service, stopping)
+        service.stop()
     for status in service.status:
         print(f"{status.flow}: {status.records} records, {status.lag} left")
     if service.failed:

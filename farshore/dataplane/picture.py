@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import threading
+import time
 from dataclasses import dataclass, field
 
 from farshore.config.security import Connection
@@ -26,7 +27,8 @@ class Picture:
     """The newest entry of each kind. Reports and plans are those of the lease's generation, and of others.
 
     `lease_at`, `reported_at` and `upkeep_at` are when the lease, each slot's report and the upkeep's were written, by
-    their writers' clocks.
+    their writers' clocks; `heard_at` is when each slot's report was heard here, by the monotonic clock of this process.
+    Who reads from another thread finds both times of every report that he sees.
     """
 
     lease: board.Lease | None = None
@@ -34,6 +36,7 @@ class Picture:
     plans: dict[int, board.Plan] = field(default_factory=dict)
     reports: dict[int, board.Report] = field(default_factory=dict)
     reported_at: dict[int, float] = field(default_factory=dict)
+    heard_at: dict[int, float] = field(default_factory=dict)
     gaps: dict[TopicPartition, board.Gaps] = field(default_factory=dict)
     end: board.End | None = None
     upkeep: board.Upkeep | None = None
@@ -56,8 +59,9 @@ class Picture:
             case board.Plan():
                 self.plans[entry.slot] = entry
             case board.Report():
-                self.reports[entry.slot] = entry
                 self.reported_at[entry.slot] = record.timestamp_ms / 1000
+                self.heard_at[entry.slot] = time.monotonic()
+                self.reports[entry.slot] = entry
             case board.Upkeep():
                 self.upkeep, self.upkeep_at = entry, record.timestamp_ms / 1000
             case board.Gaps():
@@ -70,8 +74,9 @@ class Picture:
     def begin_with(self, earlier: Picture) -> None:
         """Take over what was said before we began to listen, as far as nothing newer was heard."""
         self.gaps = {**earlier.gaps, **self.gaps}
-        self.reports = {**earlier.reports, **self.reports}
         self.reported_at = {**earlier.reported_at, **self.reported_at}
+        self.heard_at = {**earlier.heard_at, **self.heard_at}
+        self.reports = {**earlier.reports, **self.reports}
         self.plans = {**earlier.plans, **self.plans}
         if self.lease is None:
             self.lease, self.lease_at = earlier.lease, earlier.lease_at

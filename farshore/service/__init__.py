@@ -21,9 +21,10 @@ from farshore.control.cycles import true_cycles
 from farshore.dataplane.spark import has_ended, open_session
 from farshore.errors import ConfigError, KafkaError
 from farshore.kafka.cluster import Cluster
-from farshore.service.flow import FlowRunner, FlowStatus
+from farshore.service.figures import FlowFigures, FlowState, FlowStatus
+from farshore.service.flow import FlowRunner
 
-__all__ = ["FlowStatus", "Service"]
+__all__ = ["FlowFigures", "FlowState", "FlowStatus", "Service"]
 
 _log = logging.getLogger(__name__)
 
@@ -79,6 +80,11 @@ class Service:
     @property
     def status(self) -> list[FlowStatus]:
         return [runner.status for runner in self._runners]
+
+    @property
+    def figures(self) -> list[FlowFigures]:
+        """Of each flow, once they are started. May be asked for from any thread, at any time."""
+        return [runner.figures for runner in self._runners]
 
     def stop(self) -> None:
         """In-flight batches acknowledged, positions and syncs written, locks left. Bounded in time."""

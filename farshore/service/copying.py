@@ -86,6 +86,25 @@ class Copying:
         return [report for report in list(self._picture.reports.values()) if report.generation == self._number]
 
     @property
+    def heard(self) -> tuple[int, tuple[tuple[board.Report, float], ...]]:
+        """How many slots are planned, and the newest report of each of them that has made one, with the seconds since
+        it was heard, by our own clock: slots may be on machines with others."""
+        slots, reports, heard_at = self.slots, self.reports, self._picture.heard_at
+        planned = sorted((report for report in reports if report.slot < slots), key=lambda report: report.slot)
+        now = time.monotonic()
+        return slots, tuple((report, max(0.0, now - heard_at[report.slot])) for report in planned)
+
+    @property
+    def gaps(self) -> tuple[board.Gaps, ...]:
+        """All that was never copied, also under earlier generations."""
+        return tuple(sorted(self._picture.gaps.values(), key=lambda gaps: gaps.partition))
+
+    @property
+    def refused(self) -> int:
+        """How many topics are not copied because of their remote topics."""
+        return len(self._refused)
+
+    @property
     def troubles(self) -> Iterator[tuple[str, str]]:
         """Topics and partitions that are not copied just now, and why."""
         yield from self._refused.items()

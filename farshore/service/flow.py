@@ -6,12 +6,10 @@ import contextlib
 import logging
 import threading
 import time
-from dataclasses import dataclass
 from typing import Any
 
 from farshore.config.settings import FlowSettings
 from farshore.control.internal_topics import InternalTopics, ensure_internal_topics
-from farshore.control.loop import PassState
 from farshore.dataplane import board
 from farshore.dataplane.picture import BoardWatch, Picture, read_picture
 from farshore.dataplane.trouble import Trouble
@@ -20,6 +18,7 @@ from farshore.kafka.cluster import Cluster
 from farshore.kafka.lock import FlowLock
 from farshore.naming import board_topic
 from farshore.service.copying import Copying
+from farshore.service.figures import FlowFigures, FlowState, FlowStatus
 from farshore.service.upkeep import Upkeep
 
 _log = logging.getLogger(__name__)
@@ -30,21 +29,6 @@ _NEEDED_TO_COPY = ("positions", "the plan", "exact translation", "offset syncs")
 """What the internal topics are for that slots write to; without the others records are copied all the same."""
 
 
-@dataclass(frozen=True, slots=True)
-class FlowStatus:
-    """How a flow stands, for one line on a terminal."""
-
-    flow: str
-    state: str
-    slots: int = 0
-    records: int = 0
-    bytes: int = 0
-    lag: int = 0
-    lag_seconds: float = 0.0
-    troubles: tuple[tuple[str, str], ...] = ()
-    passes: tuple[PassState, ...] = ()
-
-
 class FlowRunner:
     """Holds the flow, again and again where it was lost, until `stopping` is set, or it is done."""
 
@@ -53,7 +37,8 @@ class FlowRunner:
         self._session = session
         self._slots_at_most = slots_at_most
         self._once = once
-        self._state = "starting"
+        self._state = FlowState.STARTING
+        self._words = self._state.value
         self._watch: BoardWatch | None = None
         self._copying: Copying | None = None
         self._upkeep: Upkeep | None = None
@@ -72,11 +57,11 @@ class FlowRunner:
         flow, copying, upkeep = str(self._settings.flow), self._copying, self._upkeep
         passes = tuple(upkeep.states) if upkeep is not None else ()
         if copying is None:
-            return FlowStatus(flow, self._state, passes=passes)
+            return FlowStatus(flow, self._words, passes=passes)
         reports = copying.reports
         return FlowStatus(
             flow,
-            self._state,
+            self._words,
             copying.slots,
             sum(report.records for report in reports),
             sum(report.bytes for report in reports),
@@ -86,11 +71,27 @@ class FlowRunner:
             passes,
         )
 
+    @property
+    def figures(self) -> FlowFigures:
+        """May be asked for from any thread."""
+        flow, state, copying, upkeep = self._settings.flow, self._state, self._copying, self._upkeep
+        if not state.held:
+            return FlowFigures(flow, state)
+        kept_up = upkeep.on_board(self._number + 1) if upkeep is not None else None
+        if copying is None:
+            return FlowFigures(flow, state, upkeep=kept_up)
+        slots, heard = copying.heard
+        return FlowFigures(flow, state, slots, heard, copying.refused, copying.gaps, kept_up)
+
+    def _is(self, state: FlowState, words: str | None = None) -> None:
+        """`words` are for people; the state alone, where there is nothing to add."""
+        self._state, self._words = state, words or state.value
+
     def _run(self) -> None:
         while not self.stopping.is_set():
             try:
                 self._hold()
-                self._state = "handed back" if self._handed_back else "stopped"
+                self._is(FlowState.HANDED_BACK if self._handed_back else FlowState.STOPPED)
                 if self._handed_back or (self._once and not self._lost.is_set()):
                     return
             except AuthenticationFailed as error:
@@ -104,7 +105,8 @@ class FlowRunner:
                 reason, final = f"{type(error).__name__}: {error}", self._once
             else:
                 continue
-            self._state = f"{'failed' if final else 'waiting'}: {reason}"
+            state = FlowState.FAILED if final else FlowState.WAITING
+            self._is(state, f"{state}: {reason}")
             if final:
                 _log.error("%s: ended: %s", self._settings.flow, reason)
                 self.failure = reason
@@ -132,7 +134,7 @@ class FlowRunner:
                 self._take_over()
                 self._work(source, target, ensured, lock)
         finally:
-            self._state = "stopping"
+            self._is(FlowState.STOPPING)
             if self._upkeep is not None:
                 self._upkeep.stop()
                 self._upkeep = None
@@ -169,7 +171,7 @@ class FlowRunner:
             if isinstance(lock.refusal, AuthenticationFailed):
                 raise lock.refusal
             reason = str(lock.refusal) if lock.refusal else "another Farshore holds the flow, or the group is forming"
-            self._state = f"standby: {reason}"
+            self._is(FlowState.STANDBY, f"standby: {reason}")
             if reason != told and (lock.refusal or time.monotonic() > patient_until):
                 _log.warning("%s: %s", self._settings.flow, reason)
                 told = reason
@@ -179,8 +181,8 @@ class FlowRunner:
         """Slots of a driver that died may copy on until their lease has lapsed."""
         last = self._read_board()
         if last.lease is not None and not last.lease.over:
-            self._state = "waiting for the slots of an earlier driver to end"
-            _log.info("%s: %s", self._settings.flow, self._state)
+            self._is(FlowState.WAITING, "waiting for the slots of an earlier driver to end")
+            _log.info("%s: %s", self._settings.flow, self._words)
             self.stopping.wait(board.LEASE_LASTS_SECONDS + 1)
             last = self._read_board()
         assert self._watch is not None
@@ -220,7 +222,7 @@ class FlowRunner:
                 if self._copying.done:
                     self.failure = self._copying.failure
                     return
-            self._state = self._at_work()
+            self._is_at_work()
             if picture.end is not None and picture.end.generation > self._number:
                 self._hand_back()
                 return
@@ -228,10 +230,11 @@ class FlowRunner:
                 self._upkeep.report(self._number + 1)
             self.stopping.wait(_LOOK_EVERY_SECONDS)
 
-    def _at_work(self) -> str:
-        if self._copying is None:
-            return "upkeep only"
-        return "copying" if self._copying.slots else "nothing to copy"
+    def _is_at_work(self) -> None:
+        if self._copying is not None and self._copying.slots:
+            self._is(FlowState.RUNNING, "copying")
+        else:
+            self._is(FlowState.IDLE, "upkeep only" if self._copying is None else "nothing to copy")
 
     def _hand_back(self) -> None:
         _log.info("%s: somebody has asked for it to be handed back", self._settings.flow)
@@ -241,7 +244,7 @@ class FlowRunner:
         """Whether the lock is held again and nobody else had the flow meanwhile, so that the slots, which pause without
         a lease, may go on with what they have in flight. False if somebody had, or if we are to stop."""
         _log.warning("%s: the lock was lost, and copying pauses until it is held again", self._settings.flow)
-        self._state = "waiting to hold the flow again"
+        self._is(FlowState.PAUSED, "waiting to hold the flow again")
         while not self.stopping.is_set():
             lock.wait(RETRY_SECONDS)
             try:

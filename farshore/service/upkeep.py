@@ -59,7 +59,7 @@ class Upkeep:
         if time.monotonic() < self._next_report:
             return
         self._next_report = time.monotonic() + board.UPKEEP_EVERY_SECONDS
-        self._last = self._on_board(generation)
+        self._last = self.on_board(generation)
         self._tell(self._last)
 
     def _tell(self, report: board.Upkeep) -> None:
@@ -69,7 +69,8 @@ class Upkeep:
         except KafkaError as error:
             _log.debug("%s: %s", self._settings.flow, error)  # the passes themselves tell what ails the target
 
-    def _on_board(self, generation: int) -> board.Upkeep:
+    def on_board(self, generation: int) -> board.Upkeep:
+        """How the passes stand now, as it is put on the board. From any thread."""
         checkpoints, offsets = self._checkpoints, self._group_offsets
         return board.Upkeep(
             generation,

@@ -17,8 +17,8 @@ from test_run_support import Farshore, wait_until
 from farshore.local import Cluster
 
 ROOT = Path(__file__).parent.parent.parent
-ELSEWHERE = {"run mm2.properties --master spark://…"}
-"""These need more than two clusters; other tests run them."""
+ELSEWHERE = {"run mm2.properties --master spark://…", "run mm2.properties --metrics 0.0.0.0:9404"}
+"""These need more than two clusters, or a port that may be taken here; other tests run them."""
 
 MM2_PROPERTIES = """
 clusters = A, B

@@ -10,6 +10,7 @@ from records import create_topic, produce
 from test_run_support import Load, Mirror, wait_until
 
 from farshore.local import Cluster
+from farshore.local.ports import free_port
 
 
 def test_once_copies_what_is_there_and_ends(
@@ -48,6 +49,32 @@ def test_a_steady_run_finds_new_topics_and_the_next_run_goes_on_where_it_stopped
             assert program.stop() == 0, program.said
     assert mirror.copied(topic) == mirror.written(topic)
     assert mirror.copied(later) == mirror.written(later)
+
+
+def test_metrics_show_every_slot_and_as_many_records_as_were_copied(
+    source_cluster: Cluster, target_cluster: Cluster, topic: str, tmp_path: Path
+) -> None:
+    create_topic(source_cluster.bootstrap_servers, topic, 4)
+    produce(source_cluster.bootstrap_servers, topic, [{"value": b"%d" % n, "partition": n % 4} for n in range(3000)])
+    mirror = Mirror(tmp_path, source_cluster, target_cluster, topic, **{"heartbeats.replication.enabled": "false"})
+    port = free_port()
+
+    def of_slots(name: str) -> dict[str, float]:
+        return mirror.metric(port, f"farshore_slot_{name}", "slot")
+
+    with mirror.running("--metrics", str(port)) as program:
+        wait_until(lambda: mirror.has_copied(topic, 3000), "records copied")
+        wait_until(lambda: sum(of_slots("records_total").values()) == 3000, "all records counted")
+        assert of_slots("up") == {"0": 1, "1": 1}
+        assert of_slots("partitions") == {"0": 2, "1": 2}
+        assert of_slots("lag_offsets") == {"0": 0, "1": 0}
+        assert mirror.metric(port, "farshore_slots", "target") == {"B": 2}
+        assert mirror.metric(port, "farshore_gaps_total", "target") == {"B": 0}
+        states = mirror.metric(port, "farshore_flow_state", "state")
+        assert [state for state, here in states.items() if here] == ["running"]
+        assert mirror.metric(port, "farshore_pass_degraded", "pass")["topic_configs"] == 0
+        assert program.stop() == 0, program.said
+    assert mirror.copied(topic) == mirror.written(topic)
 
 
 def test_a_faulty_configuration_ends_the_program_before_anything_is_started(

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import threading
 import time
+import urllib.request
 import uuid
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -15,6 +16,7 @@ from pathlib import Path
 
 from confluent_kafka import Consumer, KafkaException, Producer
 from confluent_kafka import TopicPartition as Partition
+from prometheus_client.parser import text_string_to_metric_families
 from records import Record, read_all
 
 from farshore.config.security import Connection
@@ -136,6 +138,14 @@ class Mirror:
     def troubles(self) -> list[TroubleReport]:
         """What the slots report."""
         return [each for report in self.board().reports.values() for each in report.troubles]
+
+    def metric(self, port: int, name: str, label: str) -> dict[str, float]:
+        """The figures of a series of the flow, by the values of a label, as `farshore run --metrics` shows them."""
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=10) as answer:
+            page = answer.read().decode()
+        samples = (sample for family in text_string_to_metric_families(page) for sample in family.samples)
+        ours = (sample for sample in samples if sample.name == name and sample.labels.get("source") == self.alias)
+        return {sample.labels[label]: sample.value for sample in ours}
 
     @contextmanager
     def running(self, *arguments: str, log: str = "farshore.log") -> Iterator[Farshore]:

@@ -15,7 +15,7 @@ from pathlib import Path
 import pyspark
 import pytest
 from records import create_topic
-from test_run_support import Farshore, Load, Mirror, processes, recopied, wait_until
+from test_run_support import Farshore, Load, Mirror, descendants_of, processes, recopied, wait_until
 
 from farshore.local import Cluster
 from farshore.local.ports import free_port
@@ -36,6 +36,12 @@ class SparkCluster:
         self._start("master", "org.apache.spark.deploy.master.Master", "--port", str(port), "--webui-port", "0")
         wait_until(lambda: "I have been elected leader" in self._said("master"), "a Spark master")
         self.workers = [self._worker(number) for number in range(2)]
+
+    def executors(self) -> list[int]:
+        """Those of our own workers: other Spark clusters may be on this machine."""
+        everyone = processes()
+        below = (pid for worker in self.workers for pid in descendants_of(worker.pid))
+        return [pid for pid in below if "CoarseGrainedExecutorBackend" in everyone.get(pid, (0, ""))[1]]
 
     def _worker(self, number: int) -> BoundProcess:
         name = f"worker{number}"
@@ -58,11 +64,6 @@ class SparkCluster:
         return (self._home / f"{name}.log").read_text()
 
 
-def executors() -> list[int]:
-    """Of any Spark cluster on this machine, which is that of the test."""
-    return [pid for pid, (_, command) in processes().items() if "CoarseGrainedExecutorBackend" in command]
-
-
 @pytest.fixture
 def spark(tmp_path: Path) -> Iterator[SparkCluster]:
     home = tmp_path / "spark"
@@ -72,11 +73,12 @@ def spark(tmp_path: Path) -> Iterator[SparkCluster]:
 
 
 @contextmanager
-def running(mirror: Mirror, spark: SparkCluster) -> Iterator[Farshore]:
+def running(mirror: Mirror, spark: SparkCluster, metrics: int) -> Iterator[Farshore]:
     # The environment reaches the executors by its path, as docs/deploying-on-spark.md says.
     options = ("--master", spark.url, "--conf", f"spark.pyspark.python={sys.executable}",
                "--conf", "spark.driver.host=127.0.0.1", "--conf", "spark.executor.memory=512m",
-               "--conf", f"spark.executorEnv.PYTHONPATH={os.environ.get('PYTHONPATH', '')}")  # fmt: skip
+               "--conf", f"spark.executorEnv.PYTHONPATH={os.environ.get('PYTHONPATH', '')}",
+               "--metrics", str(metrics))  # fmt: skip
     with mirror.running(*options) as program:
         yield program
 
@@ -111,10 +113,22 @@ def test_slots_move_when_an_executor_is_killed_and_when_a_worker_is_gone_and_not
         wait_until(lambda: mirror.has_copied(topic, reached), f"records copied {where}")
         wait_until(lambda: mirror.held() == partitions, f"slots for all partitions {where}")
         wait_until(lambda: shown_slots(mirror) == [(0, "running"), (1, "running")], f"both slots shown {where}")
+        wait_until(has_metrics_of_both, f"metrics of both slots {where}")
 
-    with Load(source_cluster, topic, 4, rate=500) as load, running(mirror, spark) as program:
+    def has_metrics_of_both() -> bool:
+        """Each is up by a report of just now, and all partitions are somewhere."""
+        up, ages, held = (
+            mirror.metric(metrics, f"farshore_slot_{name}", "slot")
+            for name in ("up", "report_age_seconds", "partitions")
+        )
+        return (
+            up == {"0": 1, "1": 1} and max(ages.values()) < 5 and list(held) == ["0", "1"] and sum(held.values()) == 4
+        )
+
+    metrics = free_port()
+    with Load(source_cluster, topic, 4, rate=500) as load, running(mirror, spark, metrics) as program:
         wait_until_copying("on the Spark cluster")
-        os.kill(executors()[0], signal.SIGKILL)
+        os.kill(spark.executors()[0], signal.SIGKILL)
         wait_until_copying("without the executor")
         spark.workers[0].kill()
         time.sleep(1)

@@ -1,0 +1,1 @@
+"""What a running Farshore tells other programs."""

@@ -1,0 +1,67 @@
+"""What a running flow tells of itself: a line for people, figures for programs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from farshore.control.loop import PassState
+from farshore.dataplane import board
+from farshore.model import Flow
+
+
+class FlowState(StrEnum):
+    """How far a flow has come, in one of few words; why is told beside it."""
+
+    STARTING = "starting"
+    STANDBY = "standby"
+    """Another Farshore has the flow, or a MirrorMaker 2."""
+    WAITING = "waiting"
+    """Something is in the way, and it is tried again; or the slots of an earlier driver have to end first."""
+    RUNNING = "running"
+    IDLE = "idle"
+    """Held, but there is nothing to copy; all else is looked after."""
+    PAUSED = "paused"
+    """The lock was lost, and nobody else is known to have it: slots wait for it to be held again."""
+    STOPPING = "stopping"
+    STOPPED = "stopped"
+    HANDED_BACK = "handed back"
+    FAILED = "failed"
+
+    @property
+    def held(self) -> bool:
+        """Slots, as far as there are any, are ours."""
+        return self in (FlowState.RUNNING, FlowState.IDLE, FlowState.PAUSED, FlowState.STOPPING)
+
+
+@dataclass(frozen=True, slots=True)
+class FlowStatus:
+    """How a flow stands, for one line on a terminal."""
+
+    flow: str
+    state: str
+    slots: int = 0
+    records: int = 0
+    bytes: int = 0
+    lag: int = 0
+    lag_seconds: float = 0.0
+    troubles: tuple[tuple[str, str], ...] = ()
+    passes: tuple[PassState, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class FlowFigures:
+    """How a flow stands at one moment, slot by slot. All but `flow` and `state` is empty while the flow is not held.
+
+    `slots` are planned, with the numbers from 0 on; `reports` has the newest of each that has reported, and the seconds
+    since that was heard. `refused` counts topics that are not copied because of their remote topics, `gaps` is all that
+    was never copied, also under earlier drivers.
+    """
+
+    flow: Flow
+    state: FlowState
+    slots: int = 0
+    reports: tuple[tuple[board.Report, float], ...] = ()
+    refused: int = 0
+    gaps: tuple[board.Gaps, ...] = ()
+    upkeep: board.Upkeep | None = None
