@@ -35,7 +35,16 @@ _NEEDED = {
 """A second attempt of a slot beside the first, or executors that come and go, would copy twice. For the same reason it
 is not Spark that tries again what failed, but we, who know when that is safe."""
 
-_UNLESS_TOLD = {"spark.ui.enabled": "false", "spark.ui.showConsoleProgress": "false"}
+_QUICK_JAVA = "-XX:+IgnoreUnrecognizedVMOptions -XX:TieredStopAtLevel=1"
+"""Java only places and holds slots; no record passes through it. To compile its code well would take longer, on cores
+that slots and perhaps brokers share, than anything it ever does for us. Options of the user's own come behind these."""
+
+_UNLESS_TOLD = {
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.driver.defaultJavaOptions": _QUICK_JAVA,
+    "spark.executor.defaultJavaOptions": _QUICK_JAVA,
+}
 
 _CHATTER = re.compile(
     "Using incubator modules|default log4j profile|Setting default log level|To adjust logging level|NativeCodeLoader"
