@@ -107,9 +107,10 @@ SERIES = (
     Series(_COUNTER, "farshore_slot_bytes", ("slot",), _each_slot(lambda report: report.bytes),
            "Bytes of record batches copied since the slot was started."),
     Series(_GAUGE, "farshore_slot_lag_offsets", ("slot",), _each_slot(lambda report: report.lag),
-           "Offsets that are on the source and not yet copied."),
+           "Offsets that are on the source and not yet copied, as of the source's last answers."),
     Series(_GAUGE, "farshore_slot_lag_seconds", ("slot",), _each_slot(lambda report: report.lag_seconds),
-           "Age of the oldest record that is not yet copied; 0 if there is none."),
+           "Age of the oldest record that is read and not yet copied; 0 if there is none. What cannot even be read is "
+           "not in it: look for partitions in trouble, and at the heartbeat's age."),
     Series(_GAUGE, "farshore_slot_held_bytes", ("slot",), _each_slot(lambda report: report.held_bytes),
            "Bytes that are read and not yet acknowledged by the target. If they stay high the target is slow."),
     Series(_COUNTER, "farshore_slot_batches", ("slot", "path"), _batches,

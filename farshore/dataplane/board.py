@@ -80,9 +80,9 @@ class TroubleReport:
 class Report:
     """What a slot tells about itself. `plan` is the version of the plan that it follows.
 
-    `lag` counts offsets that are on the source and not yet copied, `lag_seconds` is the age of the oldest of them.
-    `batches` are those copied as they are, merged, and encoded anew. `busiest` are the partitions that carry most, with
-    the bytes a second that each does.
+    `lag` counts offsets that are on the source and not yet copied, as of its last answers; `lag_seconds` is the age of
+    the oldest of them that is in hand, 0 if none is. `batches` are those copied as they are, merged, and encoded anew.
+    `busiest` are the partitions that carry most, with the bytes a second that each does.
     """
 
     slot: int

@@ -54,28 +54,39 @@ class Rates:
 @dataclass(slots=True)
 class Reporting:
     """What a slot tells about itself beside its figures: the version of the plan that it follows, and partitions that
-    it does not even try. `earlier` are the records that it copied before it began anew.
+    it does not even try. `records`, `bytes` and `batches` are those from before it began anew.
     """
 
     topic: str
     plan: board.Plan
     followed: int = 0
-    earlier: int = 0
+    records: int = 0
+    bytes: int = 0
+    batches: tuple[int, int, int] = (0, 0, 0)
     set_aside: dict[TopicPartition, board.TroubleReport] = field(default_factory=dict)
     rates: Rates = field(default_factory=Rates)
 
+    def keep(self, slot: Slot, progress: Progress) -> None:
+        """These end, and others follow: counts go on."""
+        self.records, self.bytes, self.batches = self._counted(slot, progress)
+
+    def _counted(self, slot: Slot, progress: Progress) -> tuple[int, int, tuple[int, int, int]]:
+        as_is, merged, anew = (before + since for before, since in zip(self.batches, slot.batches, strict=True))
+        return self.records + progress.records, self.bytes + slot.bytes, (as_is, merged, anew)
+
     def of(self, slot: Slot, progress: Progress, state: str) -> board.Report:
+        records, size, batches = self._counted(slot, progress)
         return board.Report(
             self.plan.slot,
             self.plan.generation,
             state,
             self.followed,
             len(slot.partitions),
-            self.earlier + progress.records,
-            slot.bytes,
+            records,
+            size,
             slot.lag,
             round(slot.lag_seconds, 3),
-            slot.batches,
+            batches,
             slot.held_bytes,
             self.rates.busiest(slot.bytes_of_partitions),
             (*self.set_aside.values(), *slot.troubles)[:_SHOWN],

@@ -59,14 +59,15 @@ class _Track:
 
 
 class Progress:
-    """`records` counts all that were copied, `noted_records` those of them that written positions tell of."""
+    """With `exactly_once` only what written positions tell of is copied for good: the rest may yet be aborted."""
 
-    def __init__(self, generation: int = 0, offset_lag_max: int = 100) -> None:
+    def __init__(self, generation: int = 0, offset_lag_max: int = 100, *, exactly_once: bool = False) -> None:
         self._generation = generation
         self._offset_lag_max = offset_lag_max
         self._tracks: dict[TopicPartition, _Track] = {}
-        self.records = 0
-        self.noted_records = 0
+        self._exactly_once = exactly_once
+        self._records = 0
+        self._noted_records = 0
 
     def began(self, partition: TopicPartition, position: int, lineage: Lineage, *, noted: bool) -> None:
         """Copying begins, or goes on elsewhere. The lineage's run is what was copied before, and perhaps continues.
@@ -92,7 +93,7 @@ class Progress:
         track = self._tracks[partition]
         track.position = position
         for sent in done:
-            self.records += sent.record_count
+            self._records += sent.record_count
             run = sent.run
             if run is not None:
                 track.append(run)
@@ -102,6 +103,11 @@ class Progress:
                 track.open = None
         if done and done[-1].leader_epoch >= 0:
             track.epoch = (done[-1].leader_epoch, done[-1].last_offset + 1)
+
+    @property
+    def records(self) -> int:
+        """How many were copied for good; it never goes back."""
+        return self._noted_records if self._exactly_once else self._records
 
     @property
     def partitions(self) -> Set[TopicPartition]:
@@ -153,7 +159,7 @@ class Progress:
 
     def wrote(self, notes: Notes) -> None:
         if notes.positions:
-            self.noted_records = self.records
+            self._noted_records = self._records
         for partition, last, _ in notes.positions:
             if track := self._tracks.pop(partition, None):
                 track.written = last + 1

@@ -10,7 +10,7 @@ others go on. Partitions are taken and released while the others are copied.
 Memory: batches between fetch and acknowledgement are bounded by `Limits.budget_bytes` plus one batch a source broker.
 A process takes at most three times that and one batch a target broker: once as they came, once more where they are
 encoded anew, and once for what is just being read and written and what the allocator does not give back. Of the last,
-the connection to each source broker keeps the memory of one answer, 16 MB at most, while large ones follow each other.
+the connection to each source broker keeps the memory of one answer, 17 MB at most, while large ones follow each other.
 """
 
 from __future__ import annotations

@@ -141,7 +141,7 @@ class _Task:
             await asyncio.sleep(_PAUSE_SECONDS)
         if lease.to_end.is_set():
             return True
-        progress = Progress(order.plan.generation, order.offset_lag_max)
+        progress = Progress(order.plan.generation, order.offset_lag_max, exactly_once=order.exactly_once is not None)
         transaction = await self._begin_transaction(target)
         slot = self._slot = Slot(source, target, order.limits, progress, transaction)
         books = Flushing(slot, progress, keeper, lease, self._reporting)
@@ -160,8 +160,8 @@ class _Task:
                 await transaction.abort()
             return lease.to_end.is_set()
         finally:
-            counted = progress.records if transaction is None else progress.noted_records
-            self.records = self._reporting.earlier = self._reporting.earlier + counted
+            self._reporting.keep(slot, progress)
+            self.records = self._reporting.records
         return True
 
     async def _begin_transaction(self, target: RawCluster) -> Transaction | None:

@@ -63,7 +63,8 @@ def _fetch_partition(one: FetchPartition, version: int) -> tuple[int, ...]:
 
 @dataclass(frozen=True)
 class Produce(Request[list[Produced]]):
-    """Encoded here and not by aiokafka, which would copy every batch at each level of nesting."""
+    """Encoded here and not by aiokafka, which would copy every batch at each level of nesting. Here only the first part
+    of each is copied, its header."""
 
     partitions: Sequence[ProducePartition]
     acks: int
@@ -87,7 +88,9 @@ class Produce(Request[list[Produced]]):
         for topic, batches in topics:
             parts += (_text(topic), struct.pack(">i", len(batches)))
             for one in batches:
-                parts += (struct.pack(">ii", one.partition, sum(map(len, one.batch))), *one.batch)
+                # A part of eight bytes would be a TLS record of its own.
+                begin = struct.pack(">ii", one.partition, sum(map(len, one.batch)))
+                parts += (b"".join((begin, *one.batch[:1])), *one.batch[1:])
         return parts
 
     def decoded(self, prepared: Any, body: memoryview) -> ProduceAnswer:

@@ -16,8 +16,8 @@ WRITE_BUFFER_LIMIT = 1 << 20
 _SIZE = struct.Struct(">i")
 _SMALL_BYTES = 1 << 15
 """What comes before the size of a frame is known is read in portions of so much."""
-_KEPT_BYTES = 16 << 20
-"""A larger buffer is not kept for the next frame."""
+_KEPT_BYTES = 17 << 20
+"""A larger buffer is not kept for the next frame: a little more than slots ask for at once, which is 16 MB."""
 _FIRST_BYTES = 1 << 20
 """As large as a frame may be before we are logged in: who answers may be no broker, and any four bytes are a size."""
 _LARGEST_BYTES = (1 << 31) - 1

@@ -106,7 +106,7 @@ class Fetched(NamedTuple):
 
 
 class ProducePartition(NamedTuple):
-    """Exactly one batch for one partition, in any number of parts: they are not joined."""
+    """Exactly one batch for one partition, in any number of parts: only the first, best a small one, is copied."""
 
     topic: str
     partition: int

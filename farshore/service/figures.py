@@ -31,7 +31,7 @@ class FlowState(StrEnum):
     @property
     def held(self) -> bool:
         """Slots, as far as there are any, are ours."""
-        return self in (FlowState.RUNNING, FlowState.IDLE, FlowState.PAUSED, FlowState.STOPPING)
+        return self in (FlowState.RUNNING, FlowState.IDLE, FlowState.PAUSED)
 
 
 @dataclass(frozen=True, slots=True)

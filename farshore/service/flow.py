@@ -89,6 +89,7 @@ class FlowRunner:
 
     def _run(self) -> None:
         while not self.stopping.is_set():
+            self._copying = None  # of the last holding, whose figures were to be seen until now
             try:
                 self._hold()
                 self._is(FlowState.HANDED_BACK if self._handed_back else FlowState.STOPPED)

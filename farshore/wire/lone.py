@@ -74,8 +74,11 @@ class Stretch(NamedTuple):
 
 
 def is_lone(buffer: bytes | memoryview, start: int) -> bool:
-    """Whether a batch of one record begins at `start`, perhaps the first of many."""
-    return len(buffer) - start >= _RECORDS_AT and _HEADER.unpack_from(buffer, start)[-1] == 1
+    """Whether a plain batch of one record begins at `start`, perhaps the first of many."""
+    if len(buffer) - start < _RECORDS_AT:
+        return False
+    _, _, _, magic, _, attributes, others, count = _HEADER.unpack_from(buffer, start)
+    return bool(count == 1 and not others and not attributes and magic == _MAGIC)
 
 
 def lone_records(buffer: bytes, start: int, from_offset: int, most_bytes: int) -> Stretch | None:

@@ -29,6 +29,16 @@ def begun(offset_lag_max: int = 100) -> Progress:
     return progress
 
 
+def test_exactly_once_only_what_was_committed_is_counted() -> None:
+    progress = Progress(exactly_once=True)
+    progress.began(ORDERS, 10, LINEAGE, noted=True)
+    progress.moved(ORDERS, [sent(10, 19, 0)], 20)
+    assert progress.records == 0, "it may yet be aborted, and a counter must not go back"
+    progress.wrote(progress.due())
+    progress.moved(ORDERS, [sent(20, 29, 10)], 30)
+    assert progress.records == 10
+
+
 def test_nothing_is_written_before_anything_was_copied() -> None:
     notes = begun().due()
     assert (notes.positions, notes.syncs, notes.runs) == ((), (), ())

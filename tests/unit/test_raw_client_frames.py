@@ -45,7 +45,7 @@ def test_a_large_buffer_is_used_again_unless_it_was_out_of_the_ordinary() -> Non
     kept = frames._large
     feed(frames, encoded(bytes(1 << 19)), 1 << 20)
     assert frames._large is kept
-    feed(frames, encoded(bytes(17 << 20)), 1 << 20)
+    feed(frames, encoded(bytes(18 << 20)), 1 << 20)
     assert len(frames._large) == 0
 
 

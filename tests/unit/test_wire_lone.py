@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from farshore.wire.batch import Batch, Codec, Scan
-from farshore.wire.lone import lone_records
+from farshore.wire.lone import is_lone, lone_records
 from farshore.wire.records import RawRecord, encode_batches, records_of
 from farshore.wire.records_v2 import body_of
 
@@ -81,6 +81,18 @@ def test_batches_that_are_not_plain_are_left_to_others() -> None:
     transactional = b"".join(whole.readdressed(producer_id=1, producer_epoch=0, base_sequence=0, transactional=True))
     assert lone_records(transactional * 10, 0, 0, 1 << 20) is None
     assert lone_records(lone(0) * 2, 0, 0, 1 << 20) is None, "too few"
+
+
+def test_only_a_plain_batch_of_one_record_may_be_the_first_of_many() -> None:
+    (whole,) = Scan(lone(0))
+    assert isinstance(whole, Batch)
+    transactional = b"".join(whole.readdressed(producer_id=1, producer_epoch=0, base_sequence=0, transactional=True))
+    marker = transactional[:22] + bytes([transactional[22] | 1 << 5]) + transactional[23:]
+    compressed = batch(0, [(0, 1, body_of(None, b"v"))], Codec.LZ4)
+    assert is_lone(memoryview(b"before" + lone(0)), 6)
+    for other in (transactional, marker, compressed, batch(0, [(n, 1, body_of(None, b"v")) for n in range(2)]), b""):
+        assert not is_lone(memoryview(other), 0)
+    assert not is_lone(lone(0)[:60], 0)
 
 
 def test_what_compaction_has_left_of_larger_batches_is_left_to_others() -> None:
