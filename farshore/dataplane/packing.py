@@ -11,7 +11,7 @@ from farshore.dataplane.intake import AnyBatch
 from farshore.wire.batch import Batch, Codec
 from farshore.wire.copy_rules import why_not_as_it_is
 from farshore.wire.lone import Stretch
-from farshore.wire.records import Encoded, TooLarge, encode_batches, merge, records_of
+from farshore.wire.records import Encoded, TooLarge, encode_batches, merge, packed_stretch, records_of
 
 FEW_RECORDS = 16
 SMALL_BYTES = 16_384
@@ -64,7 +64,15 @@ def packed(
     batches: Sequence[AnyBatch], target: Target, levels: Mapping[Codec, int], up_to: int, from_offset: int
 ) -> Iterator[Encoded | TooLarge]:
     """Their records from `from_offset` on, in as few batches as it takes. Raises WireError if one is corrupt."""
-    limit = target.max_message_bytes
+    limit, first = target.max_message_bytes, batches[0]
+    if (
+        len(batches) == 1
+        and isinstance(first, Stretch)
+        and target.codec in (None, Codec.NONE)
+        and first.base_offset >= from_offset
+        and first.size <= limit  # packed, its records take less
+    ):
+        return iter((packed_stretch(first),))
     return merge(
         batches,
         max_bytes=limit,

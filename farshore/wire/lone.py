@@ -14,7 +14,7 @@ from typing import NamedTuple
 import google_crc32c
 
 from farshore.wire.batch import Codec
-from farshore.wire.records_v2 import BEGINNING_OF_LONE, RawRecord
+from farshore.wire.records_v2 import ATTRIBUTES_AND_VARINT, BEGINNING_OF_LONE, VARINT, RawRecord
 
 _HEADER = struct.Struct(">qiibIhi30xi")
 """Offset, length, leader epoch, magic, CRC, attributes, last offset delta, and number of records."""
@@ -68,6 +68,30 @@ class Stretch(NamedTuple):
             at += _FROM_LENGTH + length
             append((offset, timestamp, buffer[body_at:at]))
         return records
+
+    def packed(self) -> tuple[bytes, int]:
+        """The records section of one batch with all of them, and the latest of their timestamps.
+
+        What `pack` makes of `records`, without the records in between: most of what is done for each would be that.
+        """
+        parts: list[bytes] = []
+        unpack, varints, deltas, beginnings = _RECORD.unpack_from, VARINT, ATTRIBUTES_AND_VARINT, BEGINNING_OF_LONE
+        buffer, at, end = self.buffer, self.start, self.start + self.size
+        base_timestamp = latest = self.base_timestamp
+        number, last_length, body_from = 0, -1, -1
+        while at < end:
+            _, length, timestamp = unpack(buffer, at)
+            if length != last_length:
+                body_from = _RECORDS_AT + len(beginnings[length - _LENGTH_BEFORE_RECORDS])
+                last_length = length
+            body_at = at + body_from
+            at += _FROM_LENGTH + length
+            when, where = deltas[timestamp - base_timestamp], varints[number]
+            parts += (varints[len(when) + len(where) + at - body_at], when, where, buffer[body_at:at])
+            if timestamp > latest:
+                latest = timestamp
+            number += 1
+        return b"".join(parts), latest
 
     def __repr__(self) -> str:
         return f"batches {self.base_offset}..{self.last_offset} of one record each ({self.size} bytes)"

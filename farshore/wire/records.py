@@ -39,7 +39,10 @@ from farshore.wire.lone import Stretch
 from farshore.wire.records_old import old_codec, old_records
 from farshore.wire.records_v2 import RawRecord, pack, unpack
 
-__all__ = ["Encoded", "NO_PRODUCER", "Producer", "RawRecord", "TooLarge", "encode_batches", "merge", "records_of"]
+__all__ = [
+    "Encoded", "NO_PRODUCER", "Producer", "RawRecord", "TooLarge",
+    "encode_batches", "merge", "packed_stretch", "records_of",
+]  # fmt: skip
 
 _CODECS = tuple(Codec)
 _USUAL_OVERHEAD = 11  # bytes of a record before its body: most have fewer, and few more
@@ -152,7 +155,9 @@ def encode_batches(
             if HEADER_SIZE + len(payload) > max_bytes:
                 yield TooLarge(part[0][0], HEADER_SIZE + len(payload))
                 continue
-            yield Encoded(_sealed(part, codec, payload, producer), part[0][0], part[-1][0], len(part))
+            times = part[0][1], max(timestamp for _, timestamp, _ in part)
+            data = _sealed(len(part), times, codec, payload, producer)
+            yield Encoded(data, part[0][0], part[-1][0], len(part))
             producer = producer.after(len(part))
             if codec is not Codec.NONE:
                 ratio = max(_BEST_GUESS, len(payload) / section_size)
@@ -191,6 +196,13 @@ def merge(
             yield each
             if isinstance(each, Encoded):
                 producer = producer.after(each.record_count)
+
+
+def packed_stretch(stretch: Stretch) -> Encoded:
+    """All its records in one batch, to be readdressed. What `merge` makes of it where one batch takes them all."""
+    payload, latest = stretch.packed()
+    data = _sealed(stretch.record_count, (stretch.base_timestamp, latest), Codec.NONE, payload, NO_PRODUCER)
+    return Encoded(data, stretch.base_offset, stretch.last_offset, stretch.record_count)
 
 
 def _codec_of(batch: Batch | OldBatch | Stretch) -> Codec:
@@ -239,17 +251,16 @@ def _fitting(
         yield from _fitting(records[middle:], codec, level, room)
 
 
-def _sealed(records: list[RawRecord], codec: Codec, payload: bytes, producer: Producer) -> bytes:
-    """The batch: header and payload."""
+def _sealed(count: int, times: tuple[int, int], codec: Codec, payload: bytes, producer: Producer) -> bytes:
+    """The batch: header and payload. `times` are that of the first record and the latest."""
     covered = _COVERED_HEADER.pack(
         codec | (_TRANSACTIONAL if producer.transactional else 0),
-        len(records) - 1,
-        records[0][1],
-        max(timestamp for _, timestamp, _ in records),
+        count - 1,
+        *times,
         producer.producer_id,
         producer.producer_epoch,
         producer.base_sequence,
-        len(records),
+        count,
     )
     crc = google_crc32c.extend(google_crc32c.value(covered), payload)
     frame = _UNCOVERED_HEADER.pack(0, HEADER_SIZE - _LENGTH_FROM + len(payload), -1, 2, crc)

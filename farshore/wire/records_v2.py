@@ -53,7 +53,7 @@ class _Varints(dict[int, bytes]):
 
 
 VARINT = _Varints()
-_ATTRIBUTES_AND_VARINT = _Varints(prefix=b"\0")
+ATTRIBUTES_AND_VARINT = _Varints(prefix=b"\0")
 
 
 class _Beginnings(dict[int, bytes]):
@@ -158,7 +158,7 @@ def pack(records: Sequence[RawRecord]) -> bytes:
     base_timestamp = records[0][1]
     parts: list[bytes] = []
     for delta, (_, timestamp, body) in enumerate(records):
-        when, where = _ATTRIBUTES_AND_VARINT[timestamp - base_timestamp], VARINT[delta]
+        when, where = ATTRIBUTES_AND_VARINT[timestamp - base_timestamp], VARINT[delta]
         parts += (VARINT[len(when) + len(where) + len(body)], when, where, body)
     return b"".join(parts)
 

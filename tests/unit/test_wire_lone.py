@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from farshore.wire.batch import Batch, Codec, Scan
 from farshore.wire.lone import is_lone, lone_records
-from farshore.wire.records import RawRecord, encode_batches, records_of
+from farshore.wire.records import RawRecord, encode_batches, merge, packed_stretch, records_of
 from farshore.wire.records_v2 import body_of
 
 
@@ -56,6 +56,20 @@ def test_a_stretch_holds_what_its_batches_hold(log: bytes, from_offset: int, mos
             at = batches[0].start + batches[0].size
         else:
             return
+
+
+@given(logs(), st.sampled_from([400, 4000, 1 << 20]))
+def test_a_stretch_is_packed_in_one_go_as_its_records_would_be(log: bytes, most_bytes: int) -> None:
+    at = 0
+    while at < len(log):
+        stretch = lone_records(log, at, 0, most_bytes)
+        if stretch is None:
+            at += next(iter(Scan(log, at))).size
+            continue
+        (merged,) = merge([stretch], max_bytes=1 << 20, target_batch_bytes=1 << 20)
+        assert packed_stretch(stretch) == merged
+        assert len(packed_stretch(stretch).data) <= stretch.size
+        at += stretch.size
 
 
 def test_a_stretch_ends_before_a_batch_whose_checksum_is_wrong() -> None:
