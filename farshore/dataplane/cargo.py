@@ -6,8 +6,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from farshore.model import Run
-from farshore.wire.batch import Batch, Codec, OldBatch, Scan
-from farshore.wire.lone import Stretch
+from farshore.wire.batch import Batch, Codec, OldBatch
 
 
 class Path(Enum):
@@ -45,7 +44,7 @@ class Sent:
     last_offset: int
     record_count: int
     sequence: int
-    sources: tuple[Batch | OldBatch | Stretch, ...]
+    sources: tuple[Batch | OldBatch, ...]
     held: int
     path: Path
     acknowledged: bool = False
@@ -66,10 +65,6 @@ class Sent:
     def batch(self) -> Batch:
         return Batch.of(self.header, self.payload)
 
-    def stand_alone(self) -> None:
-        """Keep no more of the fetch that its batches came with than these themselves."""
-        self.sources = tuple(each.alone() if isinstance(each, Stretch) else each for each in self.sources)
-
     @property
     def leader_epoch(self) -> int:
         """Of the last batch that it came from; -1 if that has none."""
@@ -84,10 +79,3 @@ class Unfit:
     offset: int
     size: int
     reason: str | None = None
-
-
-def batch_in(data: bytes) -> Batch:
-    """The one batch that `data` is."""
-    batch = next(iter(Scan(data)))
-    assert isinstance(batch, Batch)
-    return batch

@@ -6,9 +6,9 @@ from collections.abc import Iterable, Iterator
 
 from farshore.wire.batch import Batch, OldBatch, Scan
 from farshore.wire.copy_rules import CommittedOnly
-from farshore.wire.lone import Stretch, is_lone, lone_records
+from farshore.wire.lone import is_lone, merged_lone
 
-AnyBatch = Batch | OldBatch | Stretch
+AnyBatch = Batch | OldBatch
 
 
 def taken_apart(
@@ -17,23 +17,21 @@ def taken_apart(
     *,
     from_offset: int,
     committed_only: bool,
-    stretch_bytes: int,
+    merged_bytes: int,
 ) -> Iterator[tuple[AnyBatch, bool]]:
     """The batches that reach to `from_offset` or beyond, each with whether it is to be copied.
 
-    Control batches, aborted ones and empty ones are not. Many batches of one record each come as stretches of at most
-    `stretch_bytes`. Raises MalformedBatch, after the good ones. None of them holds on to a view that `records` is.
+    Control batches, aborted ones and empty ones are not. Many batches of one record each come merged, at most
+    `merged_bytes` of them. Raises MalformedBatch, after the good ones. None of them holds on to a view that `records`
+    is.
     """
     committed = CommittedOnly(aborted)
     at = 0
     while (begun := at) < len(records):
-        if is_lone(records, at):
-            if isinstance(records, memoryview):
-                records, at, begun = bytes(records[at:]), 0, 0
-            if (stretch := lone_records(records, at, from_offset, stretch_bytes)) is not None:
-                yield stretch, True
-                at += stretch.size
-                continue
+        if is_lone(records, at) and (found := merged_lone(records, at, from_offset, merged_bytes)) is not None:
+            merged, at = found
+            yield merged, True
+            continue
         for batch in Scan(records, at):
             at = batch.start + batch.size
             if batch.next_offset <= from_offset:

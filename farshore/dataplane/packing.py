@@ -8,10 +8,10 @@ from typing import TypeGuard
 
 from farshore.dataplane.cargo import Sent, Target
 from farshore.dataplane.intake import AnyBatch
-from farshore.wire.batch import Batch, Codec
+from farshore.wire.batch import Batch, Codec, OldBatch
 from farshore.wire.copy_rules import why_not_as_it_is
-from farshore.wire.lone import Stretch
-from farshore.wire.records import Encoded, TooLarge, encode_batches, merge, packed_stretch, records_of
+from farshore.wire.lone import Merged
+from farshore.wire.records import Encoded, TooLarge, encode_batches, merge, records_of
 
 FEW_RECORDS = 16
 SMALL_BYTES = 16_384
@@ -43,12 +43,12 @@ def gathered(waiting: deque[AnyBatch], target: Target, up_to: int, *, full: bool
 
 
 def _is_small(batch: AnyBatch, full: bool) -> bool:
-    few = not isinstance(batch, Batch) or batch.record_count < FEW_RECORDS
+    few = isinstance(batch, Merged | OldBatch) or batch.record_count < FEW_RECORDS
     return batch.size < (SMALL_BYTES if few else TINY_BYTES if full else 0)
 
 
 def goes_as_it_is(batch: AnyBatch, target: Target, from_offset: int) -> TypeGuard[Batch]:
-    return not isinstance(batch, Stretch) and (
+    return (
         why_not_as_it_is(
             batch,
             position=from_offset,
@@ -64,15 +64,7 @@ def packed(
     batches: Sequence[AnyBatch], target: Target, levels: Mapping[Codec, int], up_to: int, from_offset: int
 ) -> Iterator[Encoded | TooLarge]:
     """Their records from `from_offset` on, in as few batches as it takes. Raises WireError if one is corrupt."""
-    limit, first = target.max_message_bytes, batches[0]
-    if (
-        len(batches) == 1
-        and isinstance(first, Stretch)
-        and target.codec in (None, Codec.NONE)
-        and first.base_offset >= from_offset
-        and first.size <= limit  # packed, its records take less
-    ):
-        return iter((packed_stretch(first),))
+    limit = target.max_message_bytes
     return merge(
         batches,
         max_bytes=limit,

@@ -22,12 +22,12 @@ from collections import deque
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
-from farshore.dataplane.cargo import Path, Sent, Target, Unfit, batch_in
+from farshore.dataplane.cargo import Path, Sent, Target, Unfit
 from farshore.dataplane.intake import AnyBatch, taken_apart
 from farshore.dataplane.packing import FAR_BATCH_BYTES, gathered, goes_as_it_is, packed, packed_anew
 from farshore.errors import WireError
 from farshore.wire.batch import Batch, Codec, OldBatch, next_sequence
-from farshore.wire.lone import Stretch
+from farshore.wire.lone import Merged
 from farshore.wire.records import Encoded, TooLarge
 
 MOST_IN_FLIGHT = 5
@@ -106,7 +106,7 @@ class PartitionCopy:
             aborted,
             from_offset=self.next_fetch,
             committed_only=self.committed_only,
-            stretch_bytes=self.target.merge_below,
+            merged_bytes=self.target.merge_below,
         ):
             if not isinstance(batch, OldBatch):
                 if batch.leader_epoch < self._leader_epoch:
@@ -243,8 +243,6 @@ class PartitionCopy:
         self.held -= sum(batch.size for batch in self._waiting)
         self._waiting.clear()
         self._leader_epoch = max((sent.leader_epoch for sent in kept), default=-1)
-        for sent in kept:
-            sent.stand_alone()
 
     def begin_epoch(self) -> bool:
         """An outcome stays open: go on under the next epoch, so that the old requests can no longer land.
@@ -288,7 +286,7 @@ class PartitionCopy:
         first = batches[0]
         if len(batches) == 1 and goes_as_it_is(first, self.target, self.start):
             return [self._sent(first)]
-        path = Path.MERGED if len(batches) > 1 or isinstance(first, Stretch) else Path.ENCODED_ANEW
+        path = Path.MERGED if len(batches) > 1 or isinstance(first, Merged) else Path.ENCODED_ANEW
         encoded = packed(batches, self.target, self.levels, up_to, self.start)
         held = sum(batch.size for batch in batches)
         pieces = self._sealed(encoded, self._next_sequence, tuple(batches), held, path)
@@ -309,7 +307,7 @@ class PartitionCopy:
             if isinstance(each, TooLarge):
                 self._stop_at(Unfit(each.offset, each.size), sequence)
                 break
-            parts = self._addressed(batch_in(each.data), sequence)
+            parts = self._addressed(each.batch, sequence)
             pieces.append(
                 Sent(*parts, each.first_offset, each.last_offset, each.record_count, sequence, sources, 0, path)
             )
@@ -338,8 +336,9 @@ class PartitionCopy:
         sequence = self._next_sequence
         parts = self._addressed(batch, sequence)
         self._next_sequence = next_sequence(sequence, batch.record_count)
+        path = Path.MERGED if isinstance(batch, Merged) else Path.AS_IS
         return Sent(
-            *parts, batch.base_offset, batch.last_offset, batch.record_count, sequence, (batch,), batch.size, Path.AS_IS
+            *parts, batch.base_offset, batch.last_offset, batch.record_count, sequence, (batch,), batch.size, path
         )
 
     def _addressed(self, batch: Batch, sequence: int) -> tuple[bytes, bytes]:

@@ -25,7 +25,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterator
 from enum import IntEnum
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 import google_crc32c
 
@@ -147,14 +147,37 @@ class Batch(NamedTuple):
         return self.record_count != self.last_offset_delta + 1
 
     @classmethod
-    def of(cls, header: bytes, payload: bytes) -> Batch:
+    def of(cls, header: bytes, payload: bytes) -> Self:
         """The batch that these two are."""
         return cls(0, payload, *_HEADER.unpack(header))
 
+    @classmethod
+    def sealed(
+        cls,
+        payload: bytes,
+        *,
+        base_offset: int = 0,
+        leader_epoch: int = -1,
+        attributes: int = 0,
+        last_offset_delta: int,
+        base_timestamp: int,
+        max_timestamp: int,
+        producer: tuple[int, int, int] = (-1, -1, -1),
+        record_count: int,
+    ) -> Self:
+        """A batch with this payload, and the CRC that belongs to it. `producer` is id, epoch and base sequence."""
+        covered = (attributes, last_offset_delta, base_timestamp, max_timestamp, *producer, record_count)
+        length = HEADER_SIZE - _LENGTH_FROM + len(payload)
+        return cls(0, payload, base_offset, length, leader_epoch, 2, _crc(covered, payload), *covered)
+
+    @property
+    def data(self) -> bytes:
+        """Its bytes, the header's too."""
+        return _HEADER.pack(*self[2:]) + self.payload
+
     def check_crc(self) -> None:
         """Raise CorruptBatch unless the stored CRC is that of the bytes."""
-        covered = _COVERED_HEADER.pack(*self[7:])  # from `attributes` on
-        crc = google_crc32c.extend(google_crc32c.value(covered), self.payload)
+        crc = _crc(self[7:], self.payload)  # from `attributes` on
         if crc != self.crc:
             raise CorruptBatch(f"{self}: its CRC-32C is {crc:08x}, the header says {self.crc:08x}")
 
@@ -185,6 +208,11 @@ class Batch(NamedTuple):
 
     def __repr__(self) -> str:
         return f"batch {self.base_offset}..{self.last_offset} ({self.record_count} records, {self.size} bytes)"
+
+
+def _crc(covered: tuple[int, ...], payload: bytes) -> int:
+    crc: int = google_crc32c.extend(google_crc32c.value(_COVERED_HEADER.pack(*covered)), payload)
+    return crc
 
 
 class OldBatch(NamedTuple):

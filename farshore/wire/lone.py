@@ -1,136 +1,100 @@
 """Batches of a single record each, one behind the other: what producers without lingering leave in a log.
 
-There may be millions of them, and what is done for each adds up: here it is one loop with a header and a checksum when
-they arrive, and another with a slice when they are packed. Only then do their records become objects, so that few of
-them are in memory at a time, and those in the processor's. Only the plainest kind is taken, which nearly all are:
-uncompressed, neither transactional nor control, the producer's own time, written as clients write it.
+There may be millions of them, and what is done for each adds up: here it is one loop, which checks each as if it were
+alone and leaves one batch with all their records. Only the plainest kind is taken, which nearly all are: uncompressed,
+neither transactional nor control, the producer's own time, written as clients write it.
 """
 
 from __future__ import annotations
 
 import struct
-from typing import NamedTuple
 
 import google_crc32c
 
-from farshore.wire.batch import Codec
-from farshore.wire.records_v2 import ATTRIBUTES_AND_VARINT, BEGINNING_OF_LONE, VARINT, RawRecord
+from farshore.wire.batch import Batch
+from farshore.wire.records_v2 import ATTRIBUTES_AND_VARINT, BEGINNING_OF_LONE, VARINT
 
-_HEADER = struct.Struct(">qiibIhi30xi")
-"""Offset, length, leader epoch, magic, CRC, attributes, last offset delta, and number of records."""
-_RECORD = struct.Struct(">qi15xq")
-"""Of the same: offset, length, timestamp."""
+_HEADER = struct.Struct(">qi5sI6sq22x4s")
+"""Offset, length, leader epoch and magic, CRC, attributes and last offset delta, timestamp, and number of records."""
 _FROM_LENGTH = 12
 _COVERED_AT = 21
 _RECORDS_AT = 61
 _LENGTH_BEFORE_RECORDS = _RECORDS_AT - _FROM_LENGTH
 _MAGIC = 2
+_PLAIN = bytes(6)
+"""No attributes; and no offset beyond the first one's, else compaction has left one of many."""
+_ONE = b"\0\0\0\1"
+_FURTHEST = 2**31 - 1
+"""Offsets in a batch are counted from its first one, and no further."""
 _FEWEST = 4
-"""Fewer in a row are not worth a stretch of their own."""
+"""Fewer in a row are not worth it."""
 
 
-class Stretch(NamedTuple):
-    """The batches of one record each from `start` of `buffer` on, their checksums found right. It can only be packed
-    anew."""
+class Merged(Batch):
+    """One batch with the records of several that were found right; where offsets were left out it has holes."""
 
-    buffer: bytes
-    start: int
-    size: int
-    record_count: int
-    base_offset: int
-    last_offset: int
-    base_timestamp: int
-    leader_epoch: int
-
-    @property
-    def next_offset(self) -> int:
-        return self.last_offset + 1
-
-    @property
-    def codec(self) -> Codec:
-        return Codec.NONE
-
-    def alone(self) -> Stretch:
-        """The same, without what lies before and behind it."""
-        return self._replace(buffer=self.buffer[self.start : self.start + self.size], start=0)
-
-    def records(self) -> list[RawRecord]:
-        records: list[RawRecord] = []
-        append, unpack, beginnings = records.append, _RECORD.unpack_from, BEGINNING_OF_LONE
-        buffer, at, end = self.buffer, self.start, self.start + self.size
-        last_length = body_from = -1
-        while at < end:
-            offset, length, timestamp = unpack(buffer, at)
-            if length != last_length:
-                body_from = _RECORDS_AT + len(beginnings[length - _LENGTH_BEFORE_RECORDS])
-                last_length = length
-            body_at = at + body_from
-            at += _FROM_LENGTH + length
-            append((offset, timestamp, buffer[body_at:at]))
-        return records
-
-    def packed(self) -> tuple[bytes, int]:
-        """The records section of one batch with all of them, and the latest of their timestamps.
-
-        What `pack` makes of `records`, without the records in between: most of what is done for each would be that.
-        """
-        parts: list[bytes] = []
-        unpack, varints, deltas, beginnings = _RECORD.unpack_from, VARINT, ATTRIBUTES_AND_VARINT, BEGINNING_OF_LONE
-        buffer, at, end = self.buffer, self.start, self.start + self.size
-        base_timestamp = latest = self.base_timestamp
-        number, last_length, body_from = 0, -1, -1
-        while at < end:
-            _, length, timestamp = unpack(buffer, at)
-            if length != last_length:
-                body_from = _RECORDS_AT + len(beginnings[length - _LENGTH_BEFORE_RECORDS])
-                last_length = length
-            body_at = at + body_from
-            at += _FROM_LENGTH + length
-            when, where = deltas[timestamp - base_timestamp], varints[number]
-            parts += (varints[len(when) + len(where) + at - body_at], when, where, buffer[body_at:at])
-            if timestamp > latest:
-                latest = timestamp
-            number += 1
-        return b"".join(parts), latest
-
-    def __repr__(self) -> str:
-        return f"batches {self.base_offset}..{self.last_offset} of one record each ({self.size} bytes)"
+    __slots__ = ()
 
 
 def is_lone(buffer: bytes | memoryview, start: int) -> bool:
     """Whether a plain batch of one record begins at `start`, perhaps the first of many."""
     if len(buffer) - start < _RECORDS_AT:
         return False
-    _, _, _, magic, _, attributes, others, count = _HEADER.unpack_from(buffer, start)
-    return bool(count == 1 and not others and not attributes and magic == _MAGIC)
+    _, _, epoch_and_magic, _, plain, _, count = _HEADER.unpack_from(buffer, start)
+    return bool(count == _ONE and plain == _PLAIN and epoch_and_magic[4] == _MAGIC)
 
 
-def lone_records(buffer: bytes, start: int, from_offset: int, most_bytes: int) -> Stretch | None:
+def merged_lone(buffer: bytes | memoryview, start: int, from_offset: int, most_bytes: int) -> tuple[Merged, int] | None:
     """The batches from `start` of the buffer on, as many as are plain, of one leader epoch and, together, of at most
-    `most_bytes`. None if there are too few, or the first is before `from_offset`: then go on batch by batch.
+    `most_bytes`, which the result has less of; and where they end. It holds on to nothing of the buffer.
+
+    None if there are too few, or the first is before `from_offset`: then go on batch by batch.
     """
     unpack, checksum, beginnings = _HEADER.unpack_from, google_crc32c.value, BEGINNING_OF_LONE
-    at, whole = start, len(buffer)
-    last_header = min(whole, start + most_bytes) - _RECORDS_AT
-    found, last_offset, epoch = 0, from_offset - 1, -1
+    varints, deltas = VARINT, ATTRIBUTES_AND_VARINT
+    # As much as the processor's own memory holds, and an object of which slices are cheap.
+    window = bytes(buffer[start : start + most_bytes])
+    whole = len(window)
+    last_header = whole - _RECORDS_AT
+    if last_header < 0:
+        return None
+    base_offset, _, epoch_and_magic, _, _, base_timestamp, _ = unpack(window, 0)
+    if epoch_and_magic[4] != _MAGIC:
+        return None
+    parts: list[bytes] = []
+    at, last_offset, latest = 0, from_offset - 1, base_timestamp
+    furthest = base_offset + _FURTHEST
+    last_length = body_from = -1
+    beginning = b""
     while at <= last_header:
-        offset, length, leader_epoch, magic, crc, attributes, others, count = unpack(buffer, at)
+        offset, length, same, crc, plain, timestamp, count = unpack(window, at)
         end = at + _FROM_LENGTH + length
-        # With `others` compaction has left one of many: the batch reaches further than its record.
-        if count != 1 or others or attributes or magic != _MAGIC or end > whole or offset <= last_offset:
+        if same != epoch_and_magic or plain != _PLAIN or count != _ONE or end > whole:
             break
-        if leader_epoch != epoch:
-            if found:
-                break
-            epoch = leader_epoch
-        if not buffer.startswith(beginnings[length - _LENGTH_BEFORE_RECORDS], at + _RECORDS_AT):
+        if not last_offset < offset <= furthest:
             break
-        if checksum(buffer[at + _COVERED_AT : end]) != crc:
+        if length != last_length:
+            beginning = beginnings[length - _LENGTH_BEFORE_RECORDS]
+            body_from = _RECORDS_AT + len(beginning)
+            last_length = length
+        if not window.startswith(beginning, at + _RECORDS_AT) or checksum(window[at + _COVERED_AT : end]) != crc:
             break
-        found += 1
+        body = window[at + body_from : end]
+        when, where = deltas[timestamp - base_timestamp], varints[offset - base_offset]
+        parts += (varints[len(when) + len(where) + len(body)], when, where, body)
+        if timestamp > latest:
+            latest = timestamp
         last_offset = offset
         at = end
+    found = len(parts) // 4
     if found < _FEWEST:
         return None
-    base_offset, _, base_timestamp = _RECORD.unpack_from(buffer, start)
-    return Stretch(buffer, start, at - start, found, base_offset, last_offset, base_timestamp, epoch)
+    return Merged.sealed(
+        b"".join(parts),
+        base_offset=base_offset,
+        leader_epoch=int.from_bytes(epoch_and_magic[:4], signed=True),
+        last_offset_delta=last_offset - base_offset,
+        base_timestamp=base_timestamp,
+        max_timestamp=latest,
+        record_count=found,
+    ), start + at

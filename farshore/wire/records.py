@@ -15,19 +15,14 @@ from itertools import chain, groupby
 from types import MappingProxyType
 from typing import NamedTuple
 
-import google_crc32c
-
 from farshore.errors import MalformedBatch, WireError
 
 # The header's layout belongs to farshore.wire.batch; its parts are used here, not repeated.
 from farshore.wire.batch import (
     _CODEC_BITS,
     _CONTROL,
-    _COVERED_HEADER,
-    _LENGTH_FROM,
     _LOG_APPEND_TIME,
     _TRANSACTIONAL,
-    _UNCOVERED_HEADER,
     HEADER_SIZE,
     Batch,
     Codec,
@@ -35,13 +30,12 @@ from farshore.wire.batch import (
     next_sequence,
 )
 from farshore.wire.compression import DEFAULT_LIMIT, compress, decompress
-from farshore.wire.lone import Stretch
 from farshore.wire.records_old import old_codec, old_records
 from farshore.wire.records_v2 import RawRecord, pack, unpack
 
 __all__ = [
     "Encoded", "NO_PRODUCER", "Producer", "RawRecord", "TooLarge",
-    "encode_batches", "merge", "packed_stretch", "records_of",
+    "encode_batches", "merge", "records_of",
 ]  # fmt: skip
 
 _CODECS = tuple(Codec)
@@ -71,10 +65,17 @@ NO_PRODUCER = Producer()
 class Encoded(NamedTuple):
     """A batch ready to be appended, and where its records come from."""
 
-    data: bytes
+    batch: Batch
     first_offset: int
     last_offset: int
-    record_count: int
+
+    @property
+    def record_count(self) -> int:
+        return self.batch.record_count
+
+    @property
+    def data(self) -> bytes:
+        return self.batch.data
 
     @property
     def has_holes(self) -> bool:
@@ -90,7 +91,7 @@ class TooLarge(NamedTuple):
 
 
 def records_of(
-    batch: Batch | OldBatch | Stretch,
+    batch: Batch | OldBatch,
     *,
     from_offset: int = 0,
     resolve_append_time: bool = True,
@@ -102,9 +103,7 @@ def records_of(
     own. Without it they are the producers'. `limit` is the most bytes to unpack to. CorruptBatch where the CRC is
     wrong, MalformedBatch where the records are; ValueError for a control batch, which holds no user's records.
     """
-    if isinstance(batch, Stretch):
-        records = batch.records()
-    elif isinstance(batch, OldBatch):
+    if isinstance(batch, OldBatch):
         records = old_records(batch, resolve_append_time=resolve_append_time, limit=limit)
     else:
         # Asking a tuple for its fields by name adds up here, where most batches may hold one record.
@@ -155,16 +154,23 @@ def encode_batches(
             if HEADER_SIZE + len(payload) > max_bytes:
                 yield TooLarge(part[0][0], HEADER_SIZE + len(payload))
                 continue
-            times = part[0][1], max(timestamp for _, timestamp, _ in part)
-            data = _sealed(len(part), times, codec, payload, producer)
-            yield Encoded(data, part[0][0], part[-1][0], len(part))
+            batch = Batch.sealed(
+                payload,
+                attributes=codec | (_TRANSACTIONAL if producer.transactional else 0),
+                last_offset_delta=len(part) - 1,
+                base_timestamp=part[0][1],
+                max_timestamp=max(timestamp for _, timestamp, _ in part),
+                producer=producer[:3],
+                record_count=len(part),
+            )
+            yield Encoded(batch, part[0][0], part[-1][0])
             producer = producer.after(len(part))
             if codec is not Codec.NONE:
                 ratio = max(_BEST_GUESS, len(payload) / section_size)
 
 
 def merge(
-    batches: Iterable[Batch | OldBatch | Stretch],
+    batches: Iterable[Batch | OldBatch],
     *,
     max_bytes: int,
     target_batch_bytes: int,
@@ -198,16 +204,7 @@ def merge(
                 producer = producer.after(each.record_count)
 
 
-def packed_stretch(stretch: Stretch) -> Encoded:
-    """All its records in one batch, to be readdressed. What `merge` makes of it where one batch takes them all."""
-    payload, latest = stretch.packed()
-    data = _sealed(stretch.record_count, (stretch.base_timestamp, latest), Codec.NONE, payload, NO_PRODUCER)
-    return Encoded(data, stretch.base_offset, stretch.last_offset, stretch.record_count)
-
-
-def _codec_of(batch: Batch | OldBatch | Stretch) -> Codec:
-    if isinstance(batch, Stretch):
-        return batch.codec
+def _codec_of(batch: Batch | OldBatch) -> Codec:
     if isinstance(batch, OldBatch):
         return old_codec(batch)
     bits = batch.attributes & _CODEC_BITS
@@ -249,19 +246,3 @@ def _fitting(
         middle = len(records) // 2
         yield from _fitting(records[:middle], codec, level, room)
         yield from _fitting(records[middle:], codec, level, room)
-
-
-def _sealed(count: int, times: tuple[int, int], codec: Codec, payload: bytes, producer: Producer) -> bytes:
-    """The batch: header and payload. `times` are that of the first record and the latest."""
-    covered = _COVERED_HEADER.pack(
-        codec | (_TRANSACTIONAL if producer.transactional else 0),
-        count - 1,
-        *times,
-        producer.producer_id,
-        producer.producer_epoch,
-        producer.base_sequence,
-        count,
-    )
-    crc = google_crc32c.extend(google_crc32c.value(covered), payload)
-    frame = _UNCOVERED_HEADER.pack(0, HEADER_SIZE - _LENGTH_FROM + len(payload), -1, 2, crc)
-    return b"".join((frame, covered, payload))

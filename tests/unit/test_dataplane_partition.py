@@ -10,12 +10,11 @@ from hypothesis import strategies as st
 from source_and_target import Broker, all_records, batch_at, batches_of, body, histories, log_at
 from test_wire_records_old import message, wrapper
 
-from farshore.dataplane.cargo import Sent, Target, Unfit
+from farshore.dataplane.cargo import Path, Sent, Target, Unfit
 from farshore.dataplane.packing import FAR_BATCH_BYTES
 from farshore.dataplane.partition import PartitionCopy
 from farshore.errors import CorruptBatch
 from farshore.wire.batch import Codec
-from farshore.wire.lone import Stretch
 
 
 @settings(max_examples=150, deadline=None)
@@ -231,15 +230,15 @@ def test_asking_anew_leaves_nothing_out_behind_a_record_that_is_refused() -> Non
     assert [timestamp - 1000 for _, timestamp, _ in broker.log] == list(range(8))
 
 
-def test_what_is_kept_of_a_fetch_is_only_what_was_sent() -> None:
+def test_what_was_merged_can_be_split_after_the_rest_of_its_fetch_is_forgotten() -> None:
     copy = PartitionCopy(0, 7, Target(merge_below=4000))
     copy.accept(b"".join(batches_of(50)), None)
     (first,) = sent_by(copy)
+    assert first.path is Path.MERGED
     copy.refetch()
     (source,) = first.sources
-    assert isinstance(source, Stretch)
-    assert len(source.buffer) == source.size < 5000
-    copy.split(first, 1 << 20)  # which takes its records from there
+    assert source.size == copy.held < 4000
+    copy.split(first, 1 << 20)
     assert [sent.record_count for sent in sent_by(copy)] == [first.record_count]
 
 

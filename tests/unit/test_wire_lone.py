@@ -1,4 +1,4 @@
-"""Batches of one record each, taken in one go: the same records as batch by batch."""
+"""Batches of one record each, merged in one go: the same records as batch by batch."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from farshore.wire.batch import Batch, Codec, Scan
-from farshore.wire.lone import is_lone, lone_records
-from farshore.wire.records import RawRecord, encode_batches, merge, packed_stretch, records_of
+from farshore.wire.lone import Merged, is_lone, merged_lone
+from farshore.wire.records import Encoded, RawRecord, encode_batches, merge, records_of
 from farshore.wire.records_v2 import body_of
 
 
@@ -38,63 +38,80 @@ def logs(draw: st.DrawFn) -> bytes:
 
 
 @given(logs(), st.integers(0, 20), st.sampled_from([200, 2000, 1 << 20]), st.integers(0, 100))
-def test_a_stretch_holds_what_its_batches_hold(log: bytes, from_offset: int, most_bytes: int, cut: int) -> None:
+def test_a_merged_batch_holds_what_its_batches_hold(log: bytes, from_offset: int, most_bytes: int, cut: int) -> None:
     log = log[: len(log) - cut]
     at = 0
     while at < len(log):
-        stretch = lone_records(log, at, from_offset, most_bytes)
+        found = merged_lone(memoryview(log), at, from_offset, most_bytes)
         batches = list(Scan(log, at))
-        if stretch is not None:
-            covered = [one for one in batches if one.start < at + stretch.size]
-            assert stretch.records() == [record for one in covered for record in records_of(one)]
-            assert (stretch.base_offset, stretch.last_offset) == (stretch.records()[0][0], stretch.records()[-1][0])
-            assert (stretch.base_timestamp, stretch.record_count) == (stretch.records()[0][1], len(stretch.records()))
-            assert stretch.size == sum(one.size for one in covered)
-            assert stretch.base_offset >= from_offset
-            at += stretch.size
+        if found is not None:
+            merged, end = found
+            covered = [one for one in batches if one.start < end]
+            records = [record for one in covered for record in records_of(one)]
+            assert records_of(merged) == records
+            assert merged.size <= sum(one.size for one in covered) == end - at <= most_bytes
+            assert merged.base_offset >= from_offset
+            assert merged.leader_epoch == 3
+            assert merged.max_timestamp == max(timestamp for _, timestamp, _ in records)
+            at = end
         elif batches:
             at = batches[0].start + batches[0].size
         else:
             return
 
 
-@given(logs(), st.sampled_from([400, 4000, 1 << 20]))
-def test_a_stretch_is_packed_in_one_go_as_its_records_would_be(log: bytes, most_bytes: int) -> None:
+@given(logs())
+def test_without_holes_a_merged_batch_is_what_packing_its_records_makes(log: bytes) -> None:
     at = 0
     while at < len(log):
-        stretch = lone_records(log, at, 0, most_bytes)
-        if stretch is None:
+        found = merged_lone(log, at, 0, 1 << 20)
+        if found is None:
             at += next(iter(Scan(log, at))).size
             continue
-        (merged,) = merge([stretch], max_bytes=1 << 20, target_batch_bytes=1 << 20)
-        assert packed_stretch(stretch) == merged
-        assert len(packed_stretch(stretch).data) <= stretch.size
-        at += stretch.size
+        merged, at = found
+        (packed,) = merge([merged], max_bytes=1 << 20, target_batch_bytes=1 << 20)
+        assert isinstance(packed, Encoded)
+        assert (packed.first_offset, packed.last_offset) == (merged.base_offset, merged.last_offset)
+        assert packed.has_holes == merged.has_holes
+        if not merged.has_holes:
+            assert packed.batch == merged._replace(base_offset=0, leader_epoch=-1)
 
 
-def test_a_stretch_ends_before_a_batch_whose_checksum_is_wrong() -> None:
+def merged_from(log: bytes) -> Merged | None:
+    found = merged_lone(log, 0, 0, 1 << 20)
+    return None if found is None else found[0]
+
+
+def test_it_ends_before_a_batch_whose_checksum_is_wrong() -> None:
     log = bytearray(b"".join(lone(n) for n in range(10)))
     size = len(lone(0))
     log[6 * size + 70] ^= 1
-    stretch = lone_records(bytes(log), 0, 0, 1 << 20)
-    assert stretch is not None
-    assert [offset for offset, _, _ in stretch.records()] == list(range(6))
+    merged = merged_from(bytes(log))
+    assert merged is not None
+    assert [offset for offset, _, _ in records_of(merged)] == list(range(6))
 
 
-def test_a_stretch_is_of_one_leader_epoch() -> None:
+def test_it_is_of_one_leader_epoch() -> None:
     records = [(0, 1, body_of(None, b"v"))]
     log = b"".join(batch(n, records, epoch=3 if n < 5 else 4) for n in range(10))
-    stretch = lone_records(log, 0, 0, 1 << 20)
-    assert stretch is not None
-    assert (stretch.record_count, stretch.leader_epoch) == (5, 3)
+    merged = merged_from(log)
+    assert merged is not None
+    assert (merged.record_count, merged.leader_epoch) == (5, 3)
+
+
+def test_offsets_too_far_apart_for_one_batch_are_not_in_one() -> None:
+    far = 2**31
+    merged = merged_from(b"".join(lone(n) for n in (0, 1, 2, far - 1, far, far + 1)))
+    assert merged is not None
+    assert [offset for offset, _, _ in records_of(merged)] == [0, 1, 2, far - 1]
 
 
 def test_batches_that_are_not_plain_are_left_to_others() -> None:
     (whole,) = Scan(lone(0))
     assert isinstance(whole, Batch)
     transactional = b"".join(whole.readdressed(producer_id=1, producer_epoch=0, base_sequence=0, transactional=True))
-    assert lone_records(transactional * 10, 0, 0, 1 << 20) is None
-    assert lone_records(lone(0) * 2, 0, 0, 1 << 20) is None, "too few"
+    assert merged_from(transactional * 10) is None
+    assert merged_from(lone(0) + lone(1)) is None, "too few"
 
 
 def test_only_a_plain_batch_of_one_record_may_be_the_first_of_many() -> None:
@@ -116,4 +133,4 @@ def test_what_compaction_has_left_of_larger_batches_is_left_to_others() -> None:
         struct.pack_into(">I", data, 17, google_crc32c.value(bytes(data[21:])))
         return bytes(data)
 
-    assert lone_records(b"".join(one_of_ten(n) for n in range(0, 100, 10)), 0, 0, 1 << 20) is None
+    assert merged_from(b"".join(one_of_ten(n) for n in range(0, 100, 10))) is None
