@@ -26,8 +26,6 @@ _PLAIN = bytes(6)
 _ONE = b"\0\0\0\1"
 _FURTHEST = 2**31 - 1
 """Offsets in a batch are counted from its first one, and no further."""
-_FEWEST = 4
-"""Fewer in a row are not worth it."""
 
 
 class Merged(Batch):
@@ -37,18 +35,23 @@ class Merged(Batch):
 
 
 def is_lone(buffer: bytes | memoryview, start: int) -> bool:
-    """Whether a plain batch of one record begins at `start`, perhaps the first of many."""
-    if len(buffer) - start < _RECORDS_AT:
+    """Whether a plain batch of one record begins at `start`, and something behind it, perhaps another and many."""
+    if len(buffer) - start <= _RECORDS_AT:
         return False
-    _, _, epoch_and_magic, _, plain, _, count = _HEADER.unpack_from(buffer, start)
-    return bool(count == _ONE and plain == _PLAIN and epoch_and_magic[4] == _MAGIC)
+    _, length, epoch_and_magic, _, plain, _, count = _HEADER.unpack_from(buffer, start)
+    return bool(
+        count == _ONE
+        and plain == _PLAIN
+        and epoch_and_magic[4] == _MAGIC
+        and start + _FROM_LENGTH + length < len(buffer)
+    )
 
 
 def merged_lone(buffer: bytes | memoryview, start: int, from_offset: int, most_bytes: int) -> tuple[Merged, int] | None:
     """The batches from `start` of the buffer on, as many as are plain, of one leader epoch and, together, of at most
     `most_bytes`, which the result has less of; and where they end. It holds on to nothing of the buffer.
 
-    None if there are too few, or the first is before `from_offset`: then go on batch by batch.
+    None if there is only one, or the first is before `from_offset`: then go on batch by batch.
     """
     unpack, checksum, beginnings = _HEADER.unpack_from, google_crc32c.value, BEGINNING_OF_LONE
     varints, deltas = VARINT, ATTRIBUTES_AND_VARINT
@@ -87,7 +90,7 @@ def merged_lone(buffer: bytes | memoryview, start: int, from_offset: int, most_b
         last_offset = offset
         at = end
     found = len(parts) // 4
-    if found < _FEWEST:
+    if found < 2:
         return None
     return Merged.sealed(
         b"".join(parts),

@@ -111,7 +111,7 @@ def test_batches_that_are_not_plain_are_left_to_others() -> None:
     assert isinstance(whole, Batch)
     transactional = b"".join(whole.readdressed(producer_id=1, producer_epoch=0, base_sequence=0, transactional=True))
     assert merged_from(transactional * 10) is None
-    assert merged_from(lone(0) + lone(1)) is None, "too few"
+    assert merged_from(lone(0)) is None, "there is nothing to merge"
 
 
 def test_only_a_plain_batch_of_one_record_may_be_the_first_of_many() -> None:
@@ -120,9 +120,10 @@ def test_only_a_plain_batch_of_one_record_may_be_the_first_of_many() -> None:
     transactional = b"".join(whole.readdressed(producer_id=1, producer_epoch=0, base_sequence=0, transactional=True))
     marker = transactional[:22] + bytes([transactional[22] | 1 << 5]) + transactional[23:]
     compressed = batch(0, [(0, 1, body_of(None, b"v"))], Codec.LZ4)
-    assert is_lone(memoryview(b"before" + lone(0)), 6)
+    assert is_lone(memoryview(b"before" + lone(0) + lone(1)), 6)
+    assert not is_lone(lone(0), 0), "there is none behind it"
     for other in (transactional, marker, compressed, batch(0, [(n, 1, body_of(None, b"v")) for n in range(2)]), b""):
-        assert not is_lone(memoryview(other), 0)
+        assert not is_lone(memoryview(other + other), 0)
     assert not is_lone(lone(0)[:60], 0)
 
 
