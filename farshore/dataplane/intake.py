@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 
 from farshore.wire.batch import Batch, OldBatch, Scan
 from farshore.wire.copy_rules import CommittedOnly
-from farshore.wire.lone import is_lone, merged_lone
+from farshore.wire.lone import lone_follow, merged_lone
 
 AnyBatch = Batch | OldBatch
 
@@ -21,15 +21,16 @@ def taken_apart(
 ) -> Iterator[tuple[AnyBatch, bool]]:
     """The batches that reach to `from_offset` or beyond, each with whether it is to be copied.
 
-    Control batches, aborted ones and empty ones are not. Many batches of one record each come merged, at most
+    Control batches, aborted ones and empty ones are not. Batches of one record each come merged, at most
     `merged_bytes` of them. Raises MalformedBatch, after the good ones. None of them holds on to a view that `records`
     is.
     """
     committed = CommittedOnly(aborted)
     at = 0
     while (begun := at) < len(records):
-        if is_lone(records, at) and (found := merged_lone(records, at, from_offset, merged_bytes)) is not None:
+        if lone_follow(records, at) and (found := merged_lone(records, at, from_offset, merged_bytes)) is not None:
             merged, at = found
+            assert at > begun
             yield merged, True
             continue
         for batch in Scan(records, at):

@@ -10,7 +10,6 @@ from farshore.dataplane.cargo import Sent, Target
 from farshore.dataplane.intake import AnyBatch
 from farshore.wire.batch import Batch, Codec, OldBatch
 from farshore.wire.copy_rules import why_not_as_it_is
-from farshore.wire.lone import Merged
 from farshore.wire.records import Encoded, TooLarge, encode_batches, merge, records_of
 
 FEW_RECORDS = 16
@@ -43,7 +42,7 @@ def gathered(waiting: deque[AnyBatch], target: Target, up_to: int, *, full: bool
 
 
 def _is_small(batch: AnyBatch, full: bool) -> bool:
-    few = isinstance(batch, Merged | OldBatch) or batch.record_count < FEW_RECORDS
+    few = isinstance(batch, OldBatch) or batch.record_count < FEW_RECORDS
     return batch.size < (SMALL_BYTES if few else TINY_BYTES if full else 0)
 
 

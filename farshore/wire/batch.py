@@ -79,9 +79,8 @@ class Codec(IntEnum):
 
 
 class Batch(NamedTuple):
-    """The batch that began at `start` of what was scanned: everything behind its header, and the header's own fields.
-
-    It holds on to nothing else of what it was scanned from.
+    """A batch: everything behind its header, and the header's own fields. `start` is where it began in what it was
+    scanned from, of which it holds on to nothing else; 0, if it was not.
     """
 
     start: int
@@ -143,7 +142,7 @@ class Batch(NamedTuple):
 
     @property
     def has_holes(self) -> bool:
-        """Whether compaction has taken records out, so that offsets inside do not follow one another."""
+        """Whether offsets inside do not follow one another, because compaction has taken records out."""
         return self.record_count != self.last_offset_delta + 1
 
     @classmethod

@@ -20,6 +20,8 @@ _FROM_LENGTH = 12
 _COVERED_AT = 21
 _RECORDS_AT = 61
 _LENGTH_BEFORE_RECORDS = _RECORDS_AT - _FROM_LENGTH
+_SHORTEST_LENGTH = _LENGTH_BEFORE_RECORDS + 7
+"""With a record that has neither key nor value nor headers."""
 _MAGIC = 2
 _PLAIN = bytes(6)
 """No attributes; and no offset beyond the first one's, else compaction has left one of many."""
@@ -34,24 +36,23 @@ class Merged(Batch):
     __slots__ = ()
 
 
-def is_lone(buffer: bytes | memoryview, start: int) -> bool:
-    """Whether a plain batch of one record begins at `start`, and something behind it, perhaps another and many."""
-    if len(buffer) - start <= _RECORDS_AT:
-        return False
-    _, length, epoch_and_magic, _, plain, _, count = _HEADER.unpack_from(buffer, start)
-    return bool(
-        count == _ONE
-        and plain == _PLAIN
-        and epoch_and_magic[4] == _MAGIC
-        and start + _FROM_LENGTH + length < len(buffer)
-    )
+def lone_follow(buffer: bytes | memoryview, start: int) -> bool:
+    """Whether two plain batches of one record begin at `start`, perhaps the first of many."""
+    for _ in range(2):
+        if not 0 <= start <= len(buffer) - _RECORDS_AT:
+            return False
+        _, length, epoch_and_magic, _, plain, _, count = _HEADER.unpack_from(buffer, start)
+        if count != _ONE or plain != _PLAIN or epoch_and_magic[4] != _MAGIC:
+            return False
+        start += _FROM_LENGTH + length
+    return True
 
 
 def merged_lone(buffer: bytes | memoryview, start: int, from_offset: int, most_bytes: int) -> tuple[Merged, int] | None:
     """The batches from `start` of the buffer on, as many as are plain, of one leader epoch and, together, of at most
     `most_bytes`, which the result has less of; and where they end. It holds on to nothing of the buffer.
 
-    None if there is only one, or the first is before `from_offset`: then go on batch by batch.
+    Where `lone_follow`. None if one of the two is damaged, too large or before `from_offset`: go on batch by batch.
     """
     unpack, checksum, beginnings = _HEADER.unpack_from, google_crc32c.value, BEGINNING_OF_LONE
     varints, deltas = VARINT, ATTRIBUTES_AND_VARINT
@@ -62,12 +63,10 @@ def merged_lone(buffer: bytes | memoryview, start: int, from_offset: int, most_b
     if last_header < 0:
         return None
     base_offset, _, epoch_and_magic, _, _, base_timestamp, _ = unpack(window, 0)
-    if epoch_and_magic[4] != _MAGIC:
-        return None
     parts: list[bytes] = []
     at, last_offset, latest = 0, from_offset - 1, base_timestamp
     furthest = base_offset + _FURTHEST
-    last_length = body_from = -1
+    last_length = body_from = 0
     beginning = b""
     while at <= last_header:
         offset, length, same, crc, plain, timestamp, count = unpack(window, at)
@@ -77,6 +76,8 @@ def merged_lone(buffer: bytes | memoryview, start: int, from_offset: int, most_b
         if not last_offset < offset <= furthest:
             break
         if length != last_length:
+            if length < _SHORTEST_LENGTH:
+                break
             beginning = beginnings[length - _LENGTH_BEFORE_RECORDS]
             body_from = _RECORDS_AT + len(beginning)
             last_length = length

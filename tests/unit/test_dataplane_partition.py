@@ -14,7 +14,8 @@ from farshore.dataplane.cargo import Path, Sent, Target, Unfit
 from farshore.dataplane.packing import FAR_BATCH_BYTES
 from farshore.dataplane.partition import PartitionCopy
 from farshore.errors import CorruptBatch
-from farshore.wire.batch import Codec
+from farshore.wire.batch import Batch, Codec
+from farshore.wire.records import RawRecord, records_of
 
 
 @settings(max_examples=150, deadline=None)
@@ -232,14 +233,36 @@ def test_asking_anew_leaves_nothing_out_behind_a_record_that_is_refused() -> Non
 
 def test_what_was_merged_can_be_split_after_the_rest_of_its_fetch_is_forgotten() -> None:
     copy = PartitionCopy(0, 7, Target(merge_below=4000))
-    copy.accept(b"".join(batches_of(50)), None)
+    log = batches_of(50)
+    copy.accept(b"".join(log), None)
     (first,) = sent_by(copy)
     assert first.path is Path.MERGED
     copy.refetch()
     (source,) = first.sources
+    assert isinstance(source, Batch)
+    assert first.payload is source.payload, "it goes as it is"
     assert source.size == copy.held < 4000
-    copy.split(first, 1 << 20)
-    assert [sent.record_count for sent in sent_by(copy)] == [first.record_count]
+    copy.split(first, 1000)
+    again: list[RawRecord] = []
+    while (piece := copy.next_to_send()) is not None:
+        again += records_of(piece.batch)
+        copy.acknowledged(piece, piece.first_offset)
+    wanted = list(all_records(log[: first.record_count]))
+    assert [record[1:] for record in again] == [record[1:] for record in wanted]
+
+
+def test_good_batches_of_one_record_go_out_before_a_damaged_one() -> None:
+    log = batches_of(12)
+    damaged = bytearray(log[8])
+    damaged[-2] ^= 1
+    copy = PartitionCopy(0, 7)
+    copy.accept(b"".join(log[:8]) + bytes(damaged) + b"".join(log[9:]), None)
+    (good,) = sent_by(copy)
+    assert (good.path, good.first_offset, good.last_offset) == (Path.MERGED, 0, 7)
+    copy.acknowledged(good, 0)
+    with pytest.raises(CorruptBatch):
+        copy.next_to_send()
+    assert copy.position == 8
 
 
 @pytest.mark.parametrize("codec", [Codec.NONE, Codec.LZ4])

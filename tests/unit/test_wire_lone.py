@@ -5,11 +5,12 @@ from __future__ import annotations
 import struct
 
 import google_crc32c
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from farshore.wire.batch import Batch, Codec, Scan
-from farshore.wire.lone import Merged, is_lone, merged_lone
+from farshore.wire.lone import Merged, lone_follow, merged_lone
 from farshore.wire.records import Encoded, RawRecord, encode_batches, merge, records_of
 from farshore.wire.records_v2 import body_of
 
@@ -24,14 +25,15 @@ def lone(offset: int, size: int = 10) -> bytes:
     return batch(offset, [(0, 1000 + offset, body_of(b"%d" % offset, b"v" * size, [(b"\xff", None)]))])
 
 
+TIMESTAMPS = st.integers(-(2**40), 2**40) | st.sampled_from([-(2**63), -1, 2**63 - 1])
+
+
 @st.composite
 def logs(draw: st.DrawFn) -> bytes:
     offset, parts = draw(st.integers(0, 10)), []
     for _ in range(draw(st.integers(1, 30))):
         count = draw(st.sampled_from([1, 1, 1, 1, 2]))
-        records = [
-            (n, draw(st.integers(-(2**40), 2**40)), body_of(None, draw(st.binary(max_size=300)))) for n in range(count)
-        ]
+        records = [(n, draw(TIMESTAMPS), body_of(None, draw(st.binary(max_size=300)))) for n in range(count)]
         parts.append(batch(offset, records, draw(st.sampled_from([Codec.NONE] * 5 + [Codec.LZ4]))))
         offset += count + draw(st.sampled_from([0, 0, 0, 4]))
     return b"".join(parts)
@@ -110,21 +112,23 @@ def test_batches_that_are_not_plain_are_left_to_others() -> None:
     (whole,) = Scan(lone(0))
     assert isinstance(whole, Batch)
     transactional = b"".join(whole.readdressed(producer_id=1, producer_epoch=0, base_sequence=0, transactional=True))
-    assert merged_from(transactional * 10) is None
+    assert merged_from(b"".join(n.to_bytes(8, "big") + transactional[8:] for n in range(10))) is None
     assert merged_from(lone(0)) is None, "there is nothing to merge"
 
 
-def test_only_a_plain_batch_of_one_record_may_be_the_first_of_many() -> None:
+def test_only_plain_batches_of_one_record_may_be_the_first_of_many() -> None:
     (whole,) = Scan(lone(0))
     assert isinstance(whole, Batch)
     transactional = b"".join(whole.readdressed(producer_id=1, producer_epoch=0, base_sequence=0, transactional=True))
     marker = transactional[:22] + bytes([transactional[22] | 1 << 5]) + transactional[23:]
     compressed = batch(0, [(0, 1, body_of(None, b"v"))], Codec.LZ4)
-    assert is_lone(memoryview(b"before" + lone(0) + lone(1)), 6)
-    assert not is_lone(lone(0), 0), "there is none behind it"
+    assert lone_follow(memoryview(b"before" + lone(0) + lone(1)), 6)
+    assert not lone_follow(lone(0), 0), "there is none behind it"
+    assert not lone_follow(lone(0) + lone(1)[:60], 0)
     for other in (transactional, marker, compressed, batch(0, [(n, 1, body_of(None, b"v")) for n in range(2)]), b""):
-        assert not is_lone(memoryview(other + other), 0)
-    assert not is_lone(lone(0)[:60], 0)
+        assert not lone_follow(memoryview(other + lone(1)), 0)
+        assert not lone_follow(memoryview(lone(0) + other), 0)
+    assert not lone_follow(lone(0)[:60], 0)
 
 
 def test_what_compaction_has_left_of_larger_batches_is_left_to_others() -> None:
@@ -135,3 +139,22 @@ def test_what_compaction_has_left_of_larger_batches_is_left_to_others() -> None:
         return bytes(data)
 
     assert merged_from(b"".join(one_of_ten(n) for n in range(0, 100, 10))) is None
+
+
+@pytest.mark.parametrize("payload", [b"", b"\0", b"\0\0\0\0", b"\2\0\0\0", b"\x0c\0\0\0\1\1"])
+def test_a_record_too_short_to_be_one_is_left_to_others(payload: bytes) -> None:
+    def short(offset: int) -> bytes:
+        return Batch.sealed(
+            payload, base_offset=offset, last_offset_delta=0, base_timestamp=1, max_timestamp=1, record_count=1
+        ).data
+
+    assert merged_from(b"".join(short(n) for n in range(10))) is None
+
+
+@pytest.mark.parametrize("length", [-13, -12, -1, 0, 9])
+def test_a_length_that_cannot_be_is_left_to_others(length: int) -> None:
+    nonsense = bytearray(lone(0))
+    struct.pack_into(">iibI", nonsense, 8, length, 3, 2, 0)
+    log = bytes(nonsense)
+    assert not lone_follow(log, 0) or merged_from(log) is None
+    assert merged_lone(log + lone(1), 0, 0, 1 << 20) is None
