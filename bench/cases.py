@@ -109,9 +109,9 @@ _LARGE_BATCH = 64 * 1024
 _DEFAULT_BATCH = 16 * 1024
 
 CASES = (
-    Case("100b-lz4", "100 B, lz4", 11_000_000, 100, "lz4", _LARGE_BATCH),
+    Case("100b-lz4", "100 B, lz4", 15_000_000, 100, "lz4", _LARGE_BATCH),
     Case("1kb-lz4", "1 KB, lz4", 2_600_000, 1000, "lz4", _LARGE_BATCH),
-    Case("1kb", "1 KB, uncompressed", 1_600_000, 1000, "none", _LARGE_BATCH),
+    Case("1kb", "1 KB, uncompressed", 2_000_000, 1000, "none", _LARGE_BATCH),
     Case("single", "100 B, one record a batch", 5_500_000, 100, "none", 0),
     # Each commits as it does unless told otherwise: MirrorMaker 2 after every poll, Farshore twice a second.
     Case(
