@@ -142,6 +142,7 @@ def test_rubbish_in_internal_topics_is_survived_and_said_once_for_each(scene: Sc
     lane = scene.messy
     all_is_well(lane)
     topics = internal_topics(lane) | {"heartbeats": f"{lane.source.alias}.heartbeats"}
+    wait_until(lambda: all(scene.warnings(topic) for topic in topics.values()), "each of them is told of")
     found_at_the_start = {kind: scene.warnings(topic) for kind, topic in topics.items()}
     assert {kind: len(lines) for kind, lines in found_at_the_start.items()} == dict.fromkeys(topics, 1), (
         found_at_the_start
