@@ -10,7 +10,7 @@ STAMP := $(VENV)/.installed
 help:
 	@echo "make install   create $(VENV) with everything; the program is then $(BIN)/farshore"
 	@echo "make test      lint and the tests that take minutes"
-	@echo "make test-all  the slow tests too"
+	@echo "make test-all  the slow tests too, and property tests with new examples"
 	@echo "make demo      two real clusters being mirrored"
 	@echo "make bench     the benchmark against MirrorMaker 2"
 	@echo "make lint      ruff, mypy, import-linter"
@@ -51,8 +51,11 @@ format: $(STAMP)
 test: lint kafka
 	$(BIN)/pytest -m "not slow"
 
+# New examples each time; the seed that is printed first draws the same ones again: make test-all SEED=…
+test-all: SEED ?= $(shell date +%s)
 test-all: lint kafka
-	$(BIN)/pytest
+	@echo "property tests explore with SEED=$(SEED)"
+	HYPOTHESIS_PROFILE=explore $(BIN)/pytest --hypothesis-seed=$(SEED)
 
 demo: kafka
 	@$(BIN)/farshore demo $(ARGS)

@@ -1,4 +1,7 @@
-"""Fixtures for tests against real brokers.
+"""How property tests draw their examples, and fixtures for tests against real brokers.
+
+Property tests draw the same examples in every run, so that `make test` does not pass or fail by luck. With
+HYPOTHESIS_PROFILE=explore, as in `make test-all`, they draw new ones; a counterexample stays as an `@example`.
 
 One pair of single-broker clusters serves the whole run; it starts when the first test asks for it. Tests
 share it, so each works on topics, groups and users named after its own `topic`.
@@ -14,11 +17,23 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck
+from hypothesis import settings as hypothesis_settings
 
 from farshore.errors import JavaMissing
 from farshore.local import Cluster, prepare, started
 from farshore.local.jars import TOOLS, resolve
 from farshore.local.java import Java, find_java
+
+# A busy machine is slow, which is no fault of what is tested.
+_SLOW_IS_FINE = (HealthCheck.too_slow,)
+hypothesis_settings.register_profile(
+    "fixed", derandomize=True, database=None, deadline=None, suppress_health_check=_SLOW_IS_FINE
+)
+hypothesis_settings.register_profile(
+    "explore", derandomize=False, print_blob=True, deadline=None, suppress_health_check=_SLOW_IS_FINE
+)
+hypothesis_settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "fixed"))
 
 
 @pytest.fixture(scope="session")
