@@ -11,6 +11,7 @@
     ├── TokenRefused            no OAuth token was to be had
     ├── KafkaError              a cluster said no, or nothing; names the cluster
     │   ├── Unreachable         no broker answered in time                               (retriable)
+    │   │   └── NotSent         the permission to send had ended: the cluster knows nothing of it
     │   ├── AuthenticationFailed  the brokers refused the credentials or the certificate
     │   ├── PermissionDenied    an operation the principal may not do
     │   ├── Fenced              somebody newer has our transactional id, or we held a transaction for too long
@@ -88,6 +89,10 @@ class Unreachable(KafkaError):
     """No broker of the cluster answered in time."""
 
     retriable = True
+
+
+class NotSent(Unreachable):
+    """The permission to send the request had ended when its turn came, so nothing of it was written."""
 
 
 class AuthenticationFailed(KafkaError):

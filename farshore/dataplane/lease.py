@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from farshore.dataplane import board
@@ -72,12 +72,15 @@ class LeasedCluster(RawCluster):
         acks: int = -1,
         timeout: float = 30.0,
         transactional_id: str | None = None,
+        permit: Callable[[], bool] | None = None,
     ) -> list[Produced]:
         """As it is there; raises KafkaError, with nothing sent, once another may write."""
         if self._turn.locked() or not self._lease.valid:
             async with self._turn:
                 await self._allowed()
-        return await super().produce(broker, partitions, acks=acks, timeout=timeout, transactional_id=transactional_id)
+        return await super().produce(
+            broker, partitions, acks=acks, timeout=timeout, transactional_id=transactional_id, permit=permit
+        )
 
     async def _allowed(self) -> None:
         while not self._lease.valid:

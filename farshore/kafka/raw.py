@@ -19,7 +19,8 @@ from typing import Self, TypeVar
 from farshore.config.security import Connection
 from farshore.errors import RequestRefused, Unreachable
 from farshore.kafka.raw_batches import Fetch, Produce
-from farshore.kafka.raw_brokers import Brokers, Purpose
+from farshore.kafka.raw_brokers import Brokers, Dial, Purpose
+from farshore.kafka.raw_connection import log_in
 from farshore.kafka.raw_errors import (
     LEADER_NOT_AVAILABLE,
     NETWORK_EXCEPTION,
@@ -27,6 +28,7 @@ from farshore.kafka.raw_errors import (
     UNSUPPORTED_VERSION,
 )
 from farshore.kafka.raw_fetch_session import FetchSession, without_session
+from farshore.kafka.raw_link import Permit
 from farshore.kafka.raw_model import (
     At,
     BrokerAddress,
@@ -47,7 +49,7 @@ from farshore.model import TopicPartition
 
 __all__ = [
     "RawCluster",
-    "At", "BrokerAddress", "ClusterMetadata", "EpochEnd", "Fetched", "FetchPartition", "FetchSession",
+    "At", "BrokerAddress", "ClusterMetadata", "Dial", "EpochEnd", "Fetched", "FetchPartition", "FetchSession",
     "IsolationLevel", "ListedOffset", "Produced", "ProducePartition", "ProducerIdentity",
 ]  # fmt: skip
 
@@ -63,9 +65,19 @@ class RawCluster:
     is older than Kafka 0.11. Errors of partitions are not raised but returned, as Kafka's codes.
     """
 
-    def __init__(self, connection: Connection, *, alias: str, client_id: str, request_timeout: float = 30.0) -> None:
+    def __init__(
+        self,
+        connection: Connection,
+        *,
+        alias: str,
+        client_id: str,
+        request_timeout: float = 30.0,
+        dial: Dial = log_in,
+    ) -> None:
         self.alias = alias
-        self._brokers = Brokers(connection, alias=alias, client_id=client_id, request_timeout=request_timeout)
+        self._brokers = Brokers(
+            connection, alias=alias, client_id=client_id, request_timeout=request_timeout, dial=dial
+        )
         self._coordinators = Coordinators(self._brokers, alias=alias)
 
     async def __aenter__(self) -> Self:
@@ -86,7 +98,7 @@ class RawCluster:
         Asks up to three of the brokers known, then the bootstrap servers, one after the other, and so finds a cluster
         again whose brokers have all moved. The answer is where `fetch` and `produce` then find the brokers.
         """
-        found = await self._brokers.ask_anybody(Metadata(None if topics is None else tuple(topics)))
+        found = await self._brokers.ask_anybody(Metadata(None if topics is None else tuple(sorted(topics))))
         if found.brokers:
             await self._brokers.replace(found.brokers)
         return found
@@ -129,15 +141,20 @@ class RawCluster:
         acks: int = -1,
         timeout: float = 30.0,
         transactional_id: str | None = None,
+        permit: Permit | None = None,
     ) -> list[Produced]:
         """Append one batch to each of the partitions, which must differ; the answer is the acknowledgement.
 
         Requests are written in the order of the calls, each when no more than about a megabyte of earlier ones waits
         for the socket. After Unreachable or cancellation the batches may have been appended, or may yet be.
+
+        `permit` is asked in the very step that writes the request, when connecting, throttling and room for it have
+        been waited for. If it says no, NotSent is raised, and nothing was or will be appended.
         """
         if acks == 0:
             raise ValueError("acks=0 asks for no answer, and so for no proof of anything")
-        return await self._brokers.ask(broker, Purpose.PRODUCE, Produce(partitions, acks, timeout, transactional_id))
+        request = Produce(partitions, acks, timeout, transactional_id)
+        return await self._brokers.ask(broker, Purpose.PRODUCE, request, permit)
 
     async def list_offsets(
         self,

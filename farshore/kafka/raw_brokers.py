@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from enum import Enum
 
 from farshore.config.security import Connection
 from farshore.errors import AuthenticationFailed, KafkaError, Unreachable
-from farshore.kafka.raw_connection import Login
-from farshore.kafka.raw_link import Link
+from farshore.kafka.raw_connection import log_in
+from farshore.kafka.raw_link import Connect, Link, Permit
 from farshore.kafka.raw_model import BrokerAddress
 from farshore.kafka.raw_requests import AnswerT, Request
 
 _CONNECT_WITHIN_SECONDS = 10.0
 _KNOWN_BROKERS_TRIED = 3
+
+Dial = Callable[[Connection, str], Connect]
+"""How to connect to the brokers of a cluster, given its settings and our client id; `log_in` for real ones."""
 
 
 class Purpose(Enum):
@@ -29,22 +32,26 @@ class Purpose(Enum):
 class Brokers:
     """Links by address and purpose, made when first used. The bootstrap servers are always kept in mind."""
 
-    def __init__(self, connection: Connection, *, alias: str, client_id: str, request_timeout: float) -> None:
+    def __init__(
+        self, connection: Connection, *, alias: str, client_id: str, request_timeout: float, dial: Dial = log_in
+    ) -> None:
         self._alias = alias
         self._request_timeout = request_timeout
         self._bootstrap = [_address(server) for server in connection.bootstrap_servers]
-        self._login = Login(connection, client_id=client_id)
+        self._connect = dial(connection, client_id)
         self._known: dict[int, BrokerAddress] = {}
         self._links: dict[tuple[BrokerAddress, Purpose], Link] = {}
         self.closed = False
 
-    async def ask(self, broker: int, purpose: Purpose, request: Request[AnswerT]) -> AnswerT:
-        """The answer of the broker with this id."""
+    async def ask(
+        self, broker: int, purpose: Purpose, request: Request[AnswerT], permit: Permit | None = None
+    ) -> AnswerT:
+        """The answer of the broker with this id. NotSent if `permit` says no when it would be written."""
         address = self._known.get(broker)
         if address is None:
             message = f"{self._alias}: broker {broker} is not known: ask for metadata"
             raise Unreachable(message, cluster=self._alias)
-        return await self._link(address, purpose).ask(request)
+        return await self._link(address, purpose).ask(request, permit)
 
     async def ask_anybody(self, request: Request[AnswerT]) -> AnswerT:
         """The answer of the first who gives one: a few of the brokers known, then every bootstrap server.
@@ -96,7 +103,7 @@ class Brokers:
             self._links[key] = Link(
                 self._alias,
                 address,
-                self._login.connect,
+                self._connect,
                 connect_within=within,
                 patience=self._request_timeout,
             )

@@ -11,7 +11,7 @@ import logging
 import math
 import struct
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable
 from typing import Any, NamedTuple
 
 from aiokafka.abc import AbstractTokenProvider
@@ -21,7 +21,9 @@ from aiokafka.protocol.admin import SaslAuthenticateRequest
 
 from farshore.config.security import Connection, OAuth, Plain, Sasl, Scram
 from farshore.kafka.raw_frames import Frames
+from farshore.kafka.raw_link import Answered, Connect
 from farshore.kafka.raw_model import BrokerAddress
+from farshore.kafka.raw_requests import Request
 from farshore.kafka.sslcontext import ssl_context
 from farshore.kafka.tokens import Token, fetch_token
 
@@ -34,6 +36,11 @@ _SESSION_USED_FOR = 0.85  # of its lifetime, like Java
 # At DEBUG aiokafka prints requests as they are, passwords and tokens too. A level could be lowered again, by a user
 # who looks for something else; a filter stays. What it warns of is said by the errors, or at every login.
 logging.getLogger("aiokafka.conn").addFilter(lambda record: record.levelno >= logging.ERROR)
+
+
+def log_in(connection: Connection, client_id: str) -> Connect:
+    """How real brokers are connected to."""
+    return Login(connection, client_id=client_id).connect
 
 
 class Login:
@@ -104,17 +111,11 @@ class _Tokens(AbstractTokenProvider):  # type: ignore[misc]
 
 
 class BrokerConnection(AIOKafkaConnection):  # type: ignore[misc]
-    """An open connection. Requests are answered in the order of `write`."""
+    """An open connection. Requests are answered in the order of `submit`."""
 
     renew_at: float = math.inf
     """By the loop's clock: soon after, the broker will close the connection for want of a new login (KIP-368)."""
     _frames: Frames | None = None
-
-    @property
-    def versions(self) -> dict[int, tuple[int, int]]:
-        """Lowest and highest version of each API that the broker knows."""
-        known: dict[int, tuple[int, int]] = self._versions
-        return known
 
     @property
     def unanswered(self) -> list[asyncio.Future[Any]]:
@@ -139,21 +140,23 @@ class BrokerConnection(AIOKafkaConnection):  # type: ignore[misc]
             raise ConnectionResetError("the connection was lost")
         await self._writer.drain()
 
-    def write(self, prepared: Any, parts: Sequence[bytes], decode: Callable[[memoryview], Any]) -> asyncio.Future[Any]:
-        """Send the request whose bytes behind the header are `parts`; the future holds the answer.
+    def submit(self, request: Request[Any]) -> asyncio.Future[Answered]:
+        """Write the request in the newest version that the broker knows; raises UnknownToBroker if there is none.
 
-        `decode` gets the answer's bytes behind its header, and may keep views of them. What it raises ends the
-        connection. Cancelling the future is safe: the answer is then dropped when it comes.
+        Cancelling the future is safe: the answer is then dropped when it comes. One that cannot be decoded ends the
+        connection.
         """
         if self._writer is None:
             raise ConnectionResetError("the connection was lost")
+        prepared = request.prepare(self._versions)
+        parts = request.encoded(prepared)
         correlation_id = self._next_correlation_id()
         client_id, tags = self._client_id.encode(), b"\0" if prepared.FLEXIBLE_VERSION else b""
         size = _HEADER.size - 4 + len(client_id) + len(tags) + sum(map(len, parts))
         header = _HEADER.pack(size, prepared.API_KEY, prepared.API_VERSION, correlation_id, len(client_id))
         self._writer.writelines((header + client_id + tags, *parts))
-        answer: asyncio.Future[Any] = self._loop.create_future()
-        self._requests.append((correlation_id, _Expected(prepared.FLEXIBLE_VERSION, decode), answer))
+        answer: asyncio.Future[Answered] = self._loop.create_future()
+        self._requests.append((correlation_id, _Expected(request, prepared), answer))
         return answer
 
     def abort(self) -> None:
@@ -191,7 +194,7 @@ class BrokerConnection(AIOKafkaConnection):  # type: ignore[misc]
                 return
             body = request.body(frame, correlation_id)
             if not answer.done():
-                answer.set_result(request.decode(body))
+                answer.set_result(request.answered(body))
         except Exception as error:
             self.close(CloseReason.OUT_OF_SYNC, error)
             return
@@ -204,15 +207,21 @@ class BrokerConnection(AIOKafkaConnection):  # type: ignore[misc]
 
 
 class _Expected(NamedTuple):
-    """An answer that is waited for."""
+    """An answer that is waited for. `prepared` is the request as aiokafka's struct."""
 
-    flexible: bool
-    decode: Callable[[memoryview], Any]
+    request: Request[Any]
+    prepared: Any
 
     def body(self, frame: memoryview, correlation_id: int) -> memoryview:
         (answered,) = struct.unpack_from(">i", frame)
         if answered != correlation_id:
             raise CorrelationIdError(f"it answers request {answered}, not {correlation_id}")
-        if self.flexible and frame[4] != 0:
+        flexible = self.prepared.FLEXIBLE_VERSION
+        if flexible and frame[4] != 0:
             raise ValueError("tags in the header of an answer")
-        return frame[5 if self.flexible else 4 :]
+        return frame[5 if flexible else 4 :]
+
+    def answered(self, body: memoryview) -> Answered:
+        """It may hold views of `body`."""
+        response = self.request.decoded(self.prepared, body)
+        return Answered(self.request.read(response), self.request.silence_ms(response))

@@ -16,9 +16,14 @@ from aiokafka.protocol.produce import ProduceResponse_v8
 
 from farshore.config.secret import Secret
 from farshore.config.security import Connection, Plain, Protocol, Security
-from farshore.errors import AuthenticationFailed, RequestRefused, Unreachable
+from farshore.errors import AuthenticationFailed, NotSent, RequestRefused, Unreachable
 from farshore.kafka.raw import ProducePartition, RawCluster
+from farshore.kafka.raw_batches import Produce
+from farshore.kafka.raw_connection import BrokerConnection
 from farshore.kafka.raw_errors import error_info
+from farshore.kafka.raw_link import Answered, Link, OnClose, OpenConnection
+from farshore.kafka.raw_model import BrokerAddress, Produced
+from farshore.kafka.raw_requests import Request
 from farshore.model import TopicPartition
 
 P = ParamSpec("P")
@@ -112,8 +117,10 @@ def produced(offset: int, throttle_ms: int = 0) -> ProduceResponse_v8:
     return ProduceResponse_v8([("t", [(0, 0, offset, -1, 0, [], None)])], throttle_ms)
 
 
-async def append(cluster: RawCluster, batch: bytes = b"batch", timeout: float = 0.0) -> int:
-    (answer,) = await cluster.produce(1, [ProducePartition("t", 0, (batch,))], timeout=timeout)
+async def append(
+    cluster: RawCluster, batch: bytes = b"batch", timeout: float = 0.0, permit: Callable[[], bool] | None = None
+) -> int:
+    (answer,) = await cluster.produce(1, [ProducePartition("t", 0, (batch,))], timeout=timeout, permit=permit)
     return answer.base_offset
 
 
@@ -258,7 +265,7 @@ async def test_more_bytes_than_the_socket_takes_wait_outside_of_it() -> None:
         sent = [asyncio.create_task(append(cluster, batch)) for batch in batches]
         await asyncio.sleep(0.3)
         links = cluster._brokers._links.values()
-        frames = [link._connection._frames for link in links if link._connection is not None]
+        frames = [link._connection._frames for link in links if isinstance(link._connection, BrokerConnection)]
         buffered = [each._transport.get_write_buffer_size() for each in frames if each and each._transport]
         assert 0 < max(buffered) <= (4 << 20) + (1 << 20) + 100
         reading.set()
@@ -314,3 +321,141 @@ async def test_a_broker_that_hangs_up_is_noticed_though_it_reads_nothing_more() 
         outcomes = await asyncio.gather(*sent, return_exceptions=True)
         noticed.set()
         assert all(isinstance(outcome, Unreachable) for outcome in outcomes)
+
+
+@asynchronous
+async def test_a_permission_that_ends_while_the_broker_throttles_keeps_the_request_back() -> None:
+    async with FakeBroker() as broker, broker.client() as cluster:
+        throttle = iter([500, 0])
+
+        async def throttled() -> ProduceResponse_v8:
+            return produced(7, next(throttle))
+
+        broker.produced = throttled
+        await cluster.metadata([])
+        assert await append(cluster) == 7
+        allowed = True
+        waiting = asyncio.create_task(append(cluster, permit=lambda: allowed))
+        await asyncio.sleep(0.05)
+        allowed = False
+        with pytest.raises(NotSent, match="the permission to write has ended"):
+            await waiting
+        assert len(broker.asked_for(PRODUCE)) == 1
+        assert await append(cluster, permit=lambda: True) == 7
+        assert broker.connections == 2
+
+
+class Played:
+    """A connection without a socket. Tests answer by hand."""
+
+    renew_at = float("inf")
+
+    def __init__(self, on_close: OnClose) -> None:
+        self.room = asyncio.Event()
+        self.room.set()
+        self.submitted: list[tuple[Request[Any], asyncio.Future[Answered]]] = []
+        self._on_close = on_close
+        self._open = True
+
+    def connected(self) -> bool:
+        return self._open
+
+    @property
+    def unanswered(self) -> list[asyncio.Future[Any]]:
+        return [answer for _, answer in self.submitted if not answer.done()]
+
+    async def writable(self) -> None:
+        await self.room.wait()
+
+    def submit(self, request: Request[Any]) -> asyncio.Future[Answered]:
+        answer: asyncio.Future[Answered] = asyncio.get_running_loop().create_future()
+        self.submitted.append((request, answer))
+        return answer
+
+    def lose(self) -> None:
+        self.abort()
+        for answer in self.unanswered:
+            answer.set_exception(ConnectionResetError("cut off"))
+
+    def abort(self) -> None:
+        self._open = False
+        self._on_close(self)
+
+    async def shut(self) -> None:
+        self.abort()
+
+
+class PlayedLink:
+    """A link whose connections are played; making one takes until `reachable`."""
+
+    def __init__(self, patience: float = 5.0) -> None:
+        self.reachable = asyncio.Event()
+        self.reachable.set()
+        self.connections: list[Played] = []
+        self.link = Link("A", BrokerAddress("b", 1), self._connect, connect_within=5, patience=patience)
+
+    async def _connect(self, _address: BrokerAddress, _within: float, on_close: OnClose) -> OpenConnection:
+        await self.reachable.wait()
+        self.connections.append(Played(on_close))
+        return self.connections[-1]
+
+
+APPEND = Produce([ProducePartition("t", 0, (b"batch",))], -1, 0.0, None)
+
+
+async def settled() -> None:
+    """Every task has gone as far as it can."""
+    for _ in range(10):
+        await asyncio.sleep(0)
+
+
+@asynchronous
+async def test_the_permission_is_asked_behind_a_slow_connect_and_a_full_buffer() -> None:
+    played = PlayedLink()
+    asked: list[str] = []
+    step = "calling"
+
+    def permit() -> bool:
+        asked.append(step)
+        return True
+
+    played.reachable.clear()
+    sent = asyncio.create_task(played.link.ask(APPEND, permit))
+    await settled()
+    step = "connected"
+    played.reachable.set()
+    await settled()
+    answer = played.connections[0].submitted[0][1]
+    answer.set_result(Answered([], 0))
+    assert await sent == []
+    played.connections[0].room.clear()
+    step = "buffer full"
+    sent = asyncio.create_task(played.link.ask(APPEND, permit))
+    await settled()
+    step = "room in the buffer"
+    played.connections[0].room.set()
+    await settled()
+    assert asked == ["connected", "room in the buffer"]
+    assert len(played.connections[0].submitted) == 2
+    sent.cancel()
+
+
+@asynchronous
+async def test_a_played_connection_hands_back_what_it_was_answered_and_is_replaced_when_lost() -> None:
+    played = PlayedLink()
+    acknowledged = [Produced("t", 0, 0, 5, -1, 0, (), None, 0)]
+    sent = asyncio.create_task(played.link.ask(APPEND))
+    await settled()
+    request, answer = played.connections[0].submitted[0]
+    assert request is APPEND
+    answer.set_result(Answered(acknowledged, 0))
+    assert await sent is acknowledged
+    sent = asyncio.create_task(played.link.ask(APPEND))
+    await settled()
+    played.connections[0].lose()
+    with pytest.raises(Unreachable, match="cut off"):
+        await sent
+    sent = asyncio.create_task(played.link.ask(APPEND))
+    await asyncio.sleep(0.2)
+    played.connections[1].submitted[0][1].set_result(Answered(acknowledged, 0))
+    assert await sent is acknowledged
