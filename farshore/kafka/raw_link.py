@@ -103,7 +103,8 @@ class Link:
         NotSent if `permit` says no when the request's turn to be written has come.
 
         It takes as long as the requests before it, a connection if there is none, throttling, what the broker may
-        rightly wait, and then at most `patience` seconds. Cancelling it leaves open whether the request was sent.
+        rightly wait, and then at most `patience` seconds. Cancelling it leaves open whether the request was sent; if
+        nothing at all is heard on its connection until the answer was due, the connection is given up all the same.
         """
         self._users += 1
         try:
@@ -158,11 +159,24 @@ class Link:
             raise self._drop(connection, silent) from error
         except (AiokafkaError, OSError) as error:
             raise self._drop(connection, while_waiting(error, self._alias, self.address)) from error
+        except asyncio.CancelledError:
+            self._expect_any_answer(connection, line, request.broker_may_wait + self._patience)
+            raise
         self._pause = 0.0
         if answered.silence_ms:
             line.be_silent(answered.silence_ms / 1000)
         value: AnswerT = answered.value
         return value
+
+    def _expect_any_answer(self, connection: OpenConnection, line: WaitingLine, within: float) -> None:
+        """A request that was cancelled has no clock. If all are, in time, a dead connection would be used for ever."""
+        heard = line.answers
+
+        def look() -> None:
+            if self._connection is connection and line.answers == heard:
+                self._drop(connection, lost(self._alias, self.address, f"no answer within {within:.0f} s"))
+
+        asyncio.get_running_loop().call_later(within, look)
 
     async def _connected(self) -> OpenConnection:
         connection = self._connection

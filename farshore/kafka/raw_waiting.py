@@ -30,6 +30,7 @@ class WaitingLine:
 
     def __init__(self, patience: float) -> None:
         self.silent_until = 0.0
+        self.answers = 0
         self._patience = patience
         self._line: deque[Waiting] = deque()
         self._alarm: asyncio.TimerHandle | None = None
@@ -45,6 +46,7 @@ class WaitingLine:
         self._start_clock()
         try:
             response = await answer
+            self.answers += 1
             while self._line.popleft() is not waiting:
                 pass
             return response

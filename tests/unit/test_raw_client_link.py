@@ -459,3 +459,29 @@ async def test_a_played_connection_hands_back_what_it_was_answered_and_is_replac
     await asyncio.sleep(0.2)
     played.connections[1].submitted[0][1].set_result(Answered(acknowledged, 0))
     assert await sent is acknowledged
+
+
+@asynchronous
+async def test_a_dead_connection_is_given_up_though_every_request_on_it_is_cancelled_in_time() -> None:
+    played = PlayedLink(patience=0.3)
+    for _ in range(8):
+        sent = asyncio.create_task(played.link.ask(APPEND))
+        await asyncio.sleep(0.1)
+        sent.cancel()
+    assert len(played.connections) > 1
+    assert not played.connections[0].connected()
+
+
+@asynchronous
+async def test_a_cancelled_request_does_not_cost_a_connection_that_answers_others() -> None:
+    played = PlayedLink(patience=0.3)
+    sent = asyncio.create_task(played.link.ask(APPEND))
+    await settled()
+    sent.cancel()
+    await settled()
+    sent = asyncio.create_task(played.link.ask(APPEND))
+    await settled()
+    played.connections[0].submitted[1][1].set_result(Answered([], 0))
+    assert await sent == []
+    await asyncio.sleep(0.5)
+    assert played.connections[0].connected()
