@@ -32,8 +32,8 @@ from farshore.dataplane.assignment import Copied, Limits
 from farshore.dataplane.progress import Progress
 from farshore.dataplane.slot import Slot
 from farshore.errors import FarshoreError
+from farshore.kafka.internal_topics.reader import log_ends
 from farshore.kafka.raw import At, RawCluster
-from farshore.kafka.reading import log_ends
 from farshore.local import Cluster, prepare, started
 from farshore.model import TopicPartition
 

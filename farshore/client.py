@@ -24,7 +24,7 @@ from farshore.config.security import Connection, read_connection
 from farshore.config.settings import AdminTuning, Client
 from farshore.errors import BadArgument, ConfigError, MalformedRecord, RequestRefused
 from farshore.kafka.cluster import Cluster
-from farshore.kafka.reading import read_committed
+from farshore.kafka.internal_topics.reader import read_committed
 from farshore.model import Checkpoint, TopicPartition
 from farshore.naming import DEFAULT_POLICY, DEFAULT_SEPARATOR, IdentityPolicy, ReplicationPolicy, policy
 from farshore.selection.javaregex import JavaPattern

@@ -23,7 +23,7 @@ from farshore.errors import KafkaError, MalformedRecord
 from farshore.kafka.cluster import Cluster
 from farshore.kafka.facts import Record
 from farshore.kafka.groups import committed_offsets, list_groups
-from farshore.kafka.reading import read_committed
+from farshore.kafka.internal_topics.reader import read_committed
 from farshore.kafka.small_records import SmallRecord, SmallRecords
 from farshore.model import Flow, TopicPartition
 from farshore.wire.internal import encode_checkpoint

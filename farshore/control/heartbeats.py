@@ -24,7 +24,7 @@ from farshore.control.topic_configs import UNKNOWN_TOPIC, has_code
 from farshore.errors import KafkaError, MalformedRecord
 from farshore.kafka.cluster import Cluster
 from farshore.kafka.facts import Record
-from farshore.kafka.reading import read_committed
+from farshore.kafka.internal_topics.reader import read_committed
 from farshore.kafka.small_records import SmallRecord, SmallRecords
 from farshore.model import Flow, Heartbeat
 from farshore.naming import HEARTBEATS, ReplicationPolicy

@@ -15,7 +15,7 @@ from farshore.dataplane.assignment import Resume
 from farshore.dataplane.progress import Notes
 from farshore.errors import MalformedRecord
 from farshore.kafka.facts import Record
-from farshore.kafka.reading import read_committed
+from farshore.kafka.internal_topics.reader import read_committed
 from farshore.kafka.small_records import SmallRecord, SmallRecords
 from farshore.model import Flow, Lineage, OffsetSync, Run, TopicPartition
 from farshore.naming import ledger_topic

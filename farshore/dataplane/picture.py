@@ -12,9 +12,9 @@ from farshore.config.security import Connection
 from farshore.dataplane import board
 from farshore.errors import MalformedRecord
 from farshore.kafka.facts import Record
+from farshore.kafka.internal_topics.reader import read_committed
+from farshore.kafka.internal_topics.tail import Tail
 from farshore.kafka.raw import RawCluster
-from farshore.kafka.reading import read_committed
-from farshore.kafka.tailing import Tail
 from farshore.model import TopicPartition
 
 _log = logging.getLogger(__name__)

@@ -27,8 +27,8 @@ from farshore.dataplane.progress import Progress
 from farshore.dataplane.slot import Slot
 from farshore.dataplane.transaction import Transaction, transactional_id
 from farshore.errors import FarshoreError, Fenced, KafkaError, MalformedRecord
+from farshore.kafka.internal_topics.tail import Tail
 from farshore.kafka.raw import At, RawCluster
-from farshore.kafka.tailing import Tail
 from farshore.model import Flow, TopicPartition
 
 _log = logging.getLogger(__name__)

@@ -8,9 +8,9 @@ from collections.abc import Callable
 from farshore.config.security import Connection
 from farshore.errors import RequestRefused, Unreachable, WireError
 from farshore.kafka.facts import Record
+from farshore.kafka.internal_topics.reader import log_ends, take_records
 from farshore.kafka.raw import At, FetchPartition, IsolationLevel, RawCluster
 from farshore.kafka.raw_errors import UNKNOWN_TOPIC_OR_PARTITION
-from farshore.kafka.reading import log_ends, take_records
 from farshore.model import TopicPartition
 
 _FETCH_BYTES = 4 << 20

@@ -6,8 +6,8 @@ import asyncio
 
 from farshore.config.security import Connection
 from farshore.errors import Unreachable
+from farshore.kafka.internal_topics.reader import take_records
 from farshore.kafka.raw import FetchPartition, IsolationLevel, RawCluster
-from farshore.kafka.reading import take_records
 from farshore.model import TopicPartition
 
 _FETCH_BYTES = 4 << 20

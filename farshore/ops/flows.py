@@ -12,8 +12,8 @@ from farshore.control.topics import plan_topics
 from farshore.dataplane.placing import RemoteLog, SourceLog
 from farshore.errors import BadArgument
 from farshore.kafka.cluster import Cluster
+from farshore.kafka.internal_topics.reader import log_ends
 from farshore.kafka.raw import At, IsolationLevel, RawCluster
-from farshore.kafka.reading import log_ends
 from farshore.model import TopicPartition
 
 _NAMED = 10

@@ -6,8 +6,8 @@ import asyncio
 from collections.abc import Sequence
 
 from farshore.config.security import Connection
+from farshore.kafka.internal_topics.reader import log_ends
 from farshore.kafka.raw import At, FetchPartition, IsolationLevel, ProducePartition, RawCluster
-from farshore.kafka.reading import log_ends
 from farshore.model import TopicPartition
 from farshore.wire.batch import Batch, Codec, Scan
 from farshore.wire.records import Encoded, encode_batches

@@ -15,8 +15,8 @@ from farshore.dataplane.assignment import Copied, Limits, Resume
 from farshore.dataplane.cargo import Target
 from farshore.dataplane.progress import Progress
 from farshore.dataplane.slot import Slot
+from farshore.kafka.internal_topics.reader import log_ends
 from farshore.kafka.raw import At, IsolationLevel, RawCluster
-from farshore.kafka.reading import log_ends
 from farshore.local import Cluster
 from farshore.model import TopicPartition
 

@@ -13,8 +13,8 @@ from records import Record
 from test_run_support import wait_until
 
 from farshore.config.security import Connection
+from farshore.kafka.internal_topics.reader import log_ends
 from farshore.kafka.raw import At, IsolationLevel, RawCluster
-from farshore.kafka.reading import log_ends
 from farshore.model import TopicPartition
 
 PLAIN = -1

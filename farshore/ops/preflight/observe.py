@@ -14,7 +14,7 @@ from farshore.control.topic_configs import configs_at_creation
 from farshore.errors import KafkaError, MalformedRecord, PermissionDenied
 from farshore.kafka.facts import NewTopic, Operations
 from farshore.kafka.groups import committed_offsets
-from farshore.kafka.reading import read_committed
+from farshore.kafka.internal_topics.reader import read_committed
 from farshore.model import TopicPartition
 from farshore.ops.preflight.facts import Configured, Creation, FlowFacts, PositionsFound
 from farshore.ops.preflight.internal import InternalTopic, internal_topics
