@@ -115,27 +115,26 @@ class _Reading:
         on_wait: Callable[[str], None],
         transaction_patience: float,
     ) -> list[Record]:
-        """What is committed between there and the high watermarks, read again and again until nothing of ours is
-        open. A marker may come behind the watermark, so each time the log is read to its end of then."""
-        left = {at: offset for at, offset in self._next.items() if offset < watermarks[at]}
+        """What is committed between there and the high watermarks. While something of ours is open it reads on: a
+        marker may come behind the watermark."""
+        found = {at: Unstable(at, watermarks[at], ours) for at, offset in self._next.items() if offset < watermarks[at]}
+        take = functools.partial(self._take_batches, found)
         records: list[Record] = []
         loop = asyncio.get_running_loop()
         give_up_at = loop.time() + transaction_patience
         told = False
-        while left:
+        while True:
             # A new leader may not know yet how far its log was committed.
             ends = {at: max(end, watermarks[at]) for at, end in (await self._log_ends(At.LATEST)).items()}
-            found = {at: Unstable(at, watermarks[at], ours) for at in left}
-            await self._read(left, ends, _UNCOMMITTED, functools.partial(self._take_batches, found))
+            self._next |= await self._read({at: self._next[at] for at in found}, ends, _UNCOMMITTED, take)
             still_open: list[OpenTransaction] = []
-            for at, each in found.items():
+            for at, each in list(found.items()):
                 if (blocking := each.open_and_ours) is not None:
                     still_open.append(blocking)
                 else:
-                    records += each.committed()
-                    del left[at]
+                    records += found.pop(at).committed()
             if not still_open:
-                continue
+                return records
             if loop.time() > give_up_at:
                 message = f"{self._alias}: {still_open[0]} did not end within {transaction_patience:.0f} s"
                 raise Unreachable(message, cluster=self._alias)
@@ -143,7 +142,6 @@ class _Reading:
                 on_wait(f"{self._alias}: {still_open[0]} is still open: its end is waited for")
                 told = True
             await asyncio.sleep(_PAUSE_SECONDS)
-        return records
 
     def _take_batches(
         self, found: Mapping[TopicPartition, Unstable], fetched: Fetched, unread: dict[TopicPartition, int]

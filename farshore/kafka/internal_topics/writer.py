@@ -41,6 +41,7 @@ class InternalWriter:
 
     Idempotent: what is sent again is appended once. After a failed write the next one has the next producer epoch
     (KIP-360), so that of a request still under way nothing can land behind what is written next to the same partition.
+    After the last of 32,768 epochs it takes a new producer id.
     """
 
     def __init__(self, cluster: RawCluster, clock: Clock = SYSTEM_CLOCK) -> None:
