@@ -82,7 +82,7 @@ class Log:
 
 
 class PlayedBroker:
-    """Broker 1. `produce_faults` befall produce requests one after the other: "lose" drops the connection and the
+    """Broker 1. `produce_faults` are what becomes of the next produce requests: "lose" drops the connection and the
     request, "lose after" drops it when the batches are appended, "late" drops it and keeps the request in `late`,
     "hang" never answers; a number is answered as every partition's error.
     """
