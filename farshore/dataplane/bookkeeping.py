@@ -109,8 +109,9 @@ class Bookkeeper:
         records = [self._position(partition, last, lineage) for partition, last, lineage in notes.positions]
         if self._books.syncs_topic is not None:
             records += [
-                SmallRecord(self._books.ledger_topic, 0, *encode_runs(partition, runs))
+                SmallRecord(self._books.ledger_topic, 0, key, value)
                 for partition, runs in notes.runs
+                for key, value in encode_runs(partition, runs)
             ]
         return records
 

@@ -169,7 +169,8 @@ class Progress:
                 track.synced = run
         for partition, runs in notes.runs:
             if track := self._tracks.get(partition):
-                track.closed = [run for run in track.closed if run not in runs]
+                in_ledger = set(runs)  # tens of thousands, in a backfill of batches that are out of step
+                track.closed = [run for run in track.closed if run not in in_ledger]
                 track.in_ledger = runs[-1]
 
 

@@ -6,12 +6,16 @@
 
 A run that grows is written again under the same key, and compaction leaves the longest. Topics are named as on the
 source. Integers are big-endian, as in MirrorMaker 2's own records, which do not mind the header.
+
+Brokers refuse records above 1 MB, so many runs are several records, each under the key of its own first run. Such
+records do not depend on each other: every run is true by itself. A reader that has only the first of them knows what it
+would know had the others not been copied yet, and offset syncs are written after all of them.
 """
 
 from __future__ import annotations
 
 import struct
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from farshore.errors import MalformedRecord
 from farshore.model import OffsetSync, Run, TopicPartition
@@ -23,14 +27,16 @@ _VERSION = 0
 _INT16 = struct.Struct(">h")
 _BEGINNING = struct.Struct(">qq")
 _RUN = struct.Struct(">qqqq")
+_RUNS_A_RECORD = 15_000
+"""Less than 512 KB, so that two records fit into one batch."""
 
 
-def encode_runs(partition: TopicPartition, runs: Sequence[Run]) -> tuple[bytes, bytes]:
-    """Key and value of one ledger record for at least one run, in the order they were written."""
-    first = runs[0]
-    key = partition_bytes(partition) + _BEGINNING.pack(first.upstream, first.downstream)
-    packed = (_RUN.pack(run.upstream, run.last_upstream, run.downstream, run.record_count) for run in runs)
-    return key, _INT16.pack(_VERSION) + b"".join(packed)
+def encode_runs(partition: TopicPartition, runs: Sequence[Run]) -> Iterator[tuple[bytes, bytes]]:
+    """Keys and values of as many ledger records as it takes, for runs in the order they were written."""
+    for begin in range(0, len(runs), _RUNS_A_RECORD):
+        some = runs[begin : begin + _RUNS_A_RECORD]
+        key = partition_bytes(partition) + _BEGINNING.pack(some[0].upstream, some[0].downstream)
+        yield key, _INT16.pack(_VERSION) + b"".join(_RUN.pack(*run) for run in some)
 
 
 def decode_runs(key: bytes | None, value: bytes | None) -> tuple[TopicPartition, list[Run]]:

@@ -62,7 +62,7 @@ class Copier:
 
     def note(self, *runs: Run) -> None:
         with writer(self.flow, "B") as records:
-            records.write([SmallRecord(self.ledger, 0, *encode_runs(self.partition, runs))])
+            records.write([SmallRecord(self.ledger, 0, *each) for each in encode_runs(self.partition, runs)])
 
     def sync(self, upstream: int, downstream: int, run: Run | None = None) -> None:
         sync = OffsetSync(self.partition, upstream, downstream)
@@ -96,6 +96,14 @@ def test_maps_learn_from_the_ledger_and_then_from_the_syncs_of_what_goes_on(scen
     assert maps.translation(copier.partition, 30) == exact(28)
     assert maps.translate(copier.partition, 1000) == 38
     assert OffsetMaps(copier.flow).translate(copier.partition, 30) is None, "nothing was read yet"
+
+
+def test_more_runs_than_a_broker_takes_in_one_record_are_written_and_read(scene: Scene) -> None:
+    copier = Copier(scene)
+    copier.note(*(Run(2 * n, 2 * n, n, 1) for n in range(50_000)))
+    maps = OffsetMaps(copier.flow)
+    assert maps.refresh() == []
+    assert [maps.translation(copier.partition, 2 * n) for n in (40_000, 49_999)] == [exact(40_000), exact(49_999)]
 
 
 def test_of_several_syncs_of_one_run_the_last_counts_and_those_of_other_runs_too(scene: Scene) -> None:

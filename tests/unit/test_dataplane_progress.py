@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from farshore.dataplane import cargo
 from farshore.dataplane.cargo import Path, Sent
 from farshore.dataplane.progress import Progress
 from farshore.model import Lineage, OffsetSync, Run, TopicPartition
@@ -76,6 +78,30 @@ def test_a_run_is_closed_where_offsets_are_out_of_step_and_goes_to_the_ledger() 
     assert progress.open_runs().runs == ()
     progress.moved(ORDERS, [sent(40, 40, 50)], 41)
     assert progress.due().runs == (), "the ledger has it already"
+
+
+def test_runs_that_were_written_are_dropped_without_comparing_each_with_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    compared = 0
+
+    class CountingRun(Run):
+        def __eq__(self, other: object) -> bool:
+            nonlocal compared
+            compared += 1
+            return super().__eq__(other)
+
+        __hash__ = Run.__hash__
+
+    monkeypatch.setattr(cargo, "Run", CountingRun)
+    progress = begun()
+    count = 3_000
+    progress.moved(ORDERS, [sent(10 + 2 * n, 10 + 2 * n, n) for n in range(count)], 10 + 2 * count)
+    notes = progress.due()
+    progress.moved(ORDERS, [sent(10 + 2 * count, 10 + 2 * count, count)], 11 + 2 * count)
+    compared = 0
+    progress.wrote(notes)
+    assert compared <= count
+    assert len(notes.runs[0][1]) == count - 1
+    assert [len(runs) for _, runs in progress.due().runs] == [1], "closed since, and not written yet"
 
 
 def test_a_batch_written_nobody_knows_where_ends_a_run_and_gives_no_sync() -> None:

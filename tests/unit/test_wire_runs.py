@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import struct
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -24,7 +26,24 @@ def runs(draw: st.DrawFn) -> Run:
 
 @given(st.lists(runs(), min_size=1, max_size=5))
 def test_runs_come_back_from_the_ledger(some: list[Run]) -> None:
-    assert decode_runs(*encode_runs(ORDERS, some)) == (ORDERS, some)
+    [record] = encode_runs(ORDERS, some)
+    assert decode_runs(*record) == (ORDERS, some)
+
+
+def test_more_runs_than_brokers_take_at_once_are_several_records_that_compaction_keeps() -> None:
+    many = [Run(10 * n, 10 * n + 4, 5 * n, 5) for n in range(50_000)]
+    records = list(encode_runs(ORDERS, many))
+    assert max(len(key) + len(value) for key, value in records) < 512_000
+    assert len(dict(records)) == len(records), "each under a key of its own"
+    assert [run for record in records for run in decode_runs(*record)[1]] == many
+    assert list(encode_runs(ORDERS, many + many[:1]))[:3] == records[:3], "more of them leave the first as they were"
+
+
+def test_a_record_of_the_ledger_is_read_as_it_was_always_written() -> None:
+    key = b"\0\6orders" + struct.pack(">iqq", 3, 5, 2)
+    value = struct.pack(">h8q", 0, 5, 9, 2, 5, 11, 12, 9, 2)
+    assert decode_runs(key, value) == (ORDERS, [Run(5, 9, 2, 5), Run(11, 12, 9, 2)])
+    assert list(encode_runs(ORDERS, [Run(5, 9, 2, 5), Run(11, 12, 9, 2)])) == [(key, value)]
 
 
 @given(runs())
@@ -34,7 +53,8 @@ def test_a_sync_with_its_header_is_the_run_that_ends_there(run: Run) -> None:
 
 
 def test_the_longer_run_has_the_key_of_the_shorter_one() -> None:
-    assert encode_runs(ORDERS, [Run(5, 9, 2, 5)])[0] == encode_runs(ORDERS, [Run(5, 19, 2, 15)])[0]
+    [(shorter, _)], [(longer, _)] = (encode_runs(ORDERS, [run]) for run in (Run(5, 9, 2, 5), Run(5, 19, 2, 15)))
+    assert shorter == longer
 
 
 def test_runs_join_where_both_offsets_go_on_without_holes() -> None:
