@@ -189,7 +189,8 @@ class Flushing:
 
     async def report(self, state: str) -> None:
         report = self._reporting.of(self._slot, self._progress, state)
-        await asyncio.to_thread(self._keeper.tell, self._reporting.topic, *board.encode(report))
+        [record] = board.encode(report)
+        await asyncio.to_thread(self._keeper.tell, self._reporting.topic, *record)
 
     async def _write(self, notes: Notes) -> None:
         """Positions and runs; syncs only after the runs that they follow."""

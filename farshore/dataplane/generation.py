@@ -214,5 +214,6 @@ class Generation:
         return list(changed.values())
 
     def _write(self, entries: Sequence[board.Entry]) -> None:
-        records = [SmallRecord(self._order.board_topic, 0, *board.encode(entry)) for entry in entries]
+        topic = self._order.board_topic
+        records = [SmallRecord(topic, 0, *record) for entry in entries for record in board.encode(entry)]
         self._writer.write(records, within=_WRITE_WITHIN_SECONDS)

@@ -42,11 +42,12 @@ class Picture:
     upkeep: board.Upkeep | None = None
     upkeep_at: float = 0.0
     malformed: int = 0
+    _reader: board.Reader = field(default_factory=board.Reader, init=False, repr=False, compare=False)
 
     def hear(self, topic: str, record: Record) -> None:
         """Malformed entries are left out; the first of them is logged."""
         try:
-            entry = board.decode(record.key, record.value)
+            entry = self._reader.read(record.key, record.value)
         except MalformedRecord as error:
             if not self.malformed:
                 _log.warning("%s: offset %d: %s; all such are left out", topic, record.offset, error)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import heapq
 from collections.abc import Collection, Sequence
 
 from farshore.model import TopicPartition
@@ -59,5 +60,9 @@ def _level(shares: Sequence[list[TopicPartition]], wanted: set[TopicPartition]) 
         homeless += share[room:]
         del share[room:]
     placed = {p for share in shares for p in share}
+    smallest_first = [(len(share), number) for number, share in enumerate(shares)]
+    heapq.heapify(smallest_first)
     for partition in sorted(wanted - placed | set(homeless)):
-        min(shares, key=len).append(partition)
+        size, number = smallest_first[0]
+        shares[number].append(partition)
+        heapq.heapreplace(smallest_first, (size + 1, number))

@@ -205,11 +205,12 @@ class _Task:
     async def _listen(self, tail: Tail) -> None:
         """To the board, until cancelled or ousted."""
         plan = self._order.plan
+        reader = board.Reader()
         while self._lease.ousted is None:
             tailed = await tail.next(1.0)
             for record in tailed.records:
                 with contextlib.suppress(MalformedRecord):
-                    match board.decode(record.key, record.value):
+                    match reader.read(record.key, record.value):
                         case board.Lease() as lease:
                             self._lease.hear(lease, tailed.since)
                         case board.Plan() as other if (other.slot, other.generation) == (plan.slot, plan.generation):

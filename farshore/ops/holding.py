@@ -105,7 +105,7 @@ def write_board(flow: FlowSettings, entries: Sequence[board.Entry]) -> None:
         writer = SmallRecords(flow.worker.connection, cluster=flow.flow.target, client_id="farshore")
         topic = board_topic(flow.flow.source)
         try:
-            writer.write([SmallRecord(topic, 0, *board.encode(entry)) for entry in entries])
+            writer.write([SmallRecord(topic, 0, *record) for entry in entries for record in board.encode(entry)])
         finally:
             writer.close()
 

@@ -63,9 +63,9 @@ class Upkeep:
         self._tell(self._last)
 
     def _tell(self, report: board.Upkeep) -> None:
-        key, value = board.encode(report)
+        topic = board_topic(self._settings.flow.source)
         try:
-            self._writer.write([SmallRecord(board_topic(self._settings.flow.source), 0, key, value)], within=5.0)
+            self._writer.write([SmallRecord(topic, 0, *record) for record in board.encode(report)], within=5.0)
         except KafkaError as error:
             _log.debug("%s: %s", self._settings.flow, error)  # the passes themselves tell what ails the target
 

@@ -1,0 +1,228 @@
+"""Entries of the board as records, and back."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import asdict, is_dataclass, replace
+from functools import cache, lru_cache
+from itertools import groupby
+from typing import Any, get_args, get_type_hints
+
+from farshore.dataplane.assignment import Copied, Gap
+from farshore.dataplane.board.entries import (
+    End,
+    Entry,
+    Gaps,
+    Lease,
+    PassReport,
+    Plan,
+    PlanPart,
+    Report,
+    Skip,
+    TroubleReport,
+    Upkeep,
+)
+from farshore.dataplane.cargo import Target
+from farshore.errors import MalformedRecord
+from farshore.model import TopicPartition
+from farshore.wire.batch import Codec
+
+_RECORD_BYTES = 500_000
+"""Of a value; of a plan's, all but the few fields beside its topics."""
+_NUMBERS_AT_ONCE = 10_000
+# Where an entry is too large, its texts are cut to the first of these that will do. No topic has so long a name.
+_LONGEST_TEXTS = (2000, 300)
+
+
+def encode(entry: Entry) -> list[tuple[bytes, bytes]]:
+    """Keys and values of its records: one, but for a plan that is too large for one."""
+    if isinstance(entry, Plan):
+        return _encode_plan(entry)
+    match entry:
+        case Lease():
+            key = "lease"
+        case Report():
+            key = f"slot-{entry.slot}"
+        case Upkeep():
+            key = "upkeep"
+        case Gaps():
+            key = f"gaps {entry.partition}"
+        case Skip():
+            key = f"skip {entry.partition}"
+        case End():
+            key = "end"
+    fields = asdict(entry)
+    value = _json(fields)
+    for longest in _LONGEST_TEXTS:
+        if len(value) <= _RECORD_BYTES:
+            break
+        value = _json(_with_short_texts(fields, longest))
+    return [(key.encode(), value)]
+
+
+def _encode_plan(plan: Plan) -> list[tuple[bytes, bytes]]:
+    fields = asdict(replace(plan, copied=()))  # its partitions may be thousands, and are written in their own way
+    del fields["copied"]
+    parts = list(_parts(_topics(plan.copied)))
+    if len(parts) == 1:
+        return [(f"plan-{plan.slot}".encode(), _json({**fields, "topics": parts[0]}))]
+    # Under keys of their own: a reader that knows nothing of parts must not take one for the plan.
+    return [
+        (
+            f"part-{plan.slot}-{number}".encode(),
+            _json({**fields, "part": number, "parts": len(parts), "topics": topics}),
+        )
+        for number, topics in enumerate(parts)
+    ]
+
+
+def _json(fields: Any) -> bytes:
+    # Not as escapes, which are three times as long.
+    return json.dumps(fields, separators=(",", ":"), ensure_ascii=False).encode(errors="replace")
+
+
+def _with_short_texts(fields: Any, longest: int) -> Any:
+    match fields:
+        case str() if len(fields) > longest:
+            return fields[: longest - 1] + "…"
+        case dict():
+            return {name: _with_short_texts(value, longest) for name, value in fields.items()}
+        case list() | tuple():
+            return [_with_short_texts(each, longest) for each in fields]
+    return fields
+
+
+def decode(key: bytes | None, value: bytes | None) -> Entry | PlanPart | None:
+    """What a record says; None for a key that is not known here. Raises MalformedRecord."""
+    if key is None or value is None:
+        return None
+    reader = next((read for prefix, read in _READERS.items() if key.startswith(prefix)), None)
+    if reader is None:
+        return None
+    try:
+        entry = reader(json.loads(value))
+        _check(entry)
+    except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError) as error:
+        raise MalformedRecord(f"board entry {key!r} is malformed: {error}") from error
+    return entry
+
+
+def _check(entry: Any) -> None:
+    """Raises TypeError where a text stands for a number, and the like: whoever reads the entry relies on it."""
+    for name, kinds in _kinds_of(entry.__class__).items():
+        value = getattr(entry, name)
+        for each in value if isinstance(value, tuple) else ():
+            if is_dataclass(each):
+                _check(each)
+        if kinds and type(value) not in kinds:
+            raise TypeError(f"{name} is {value!r}")
+
+
+@cache
+def _kinds_of(entry: type) -> Mapping[str, frozenset[Any]]:
+    """Of which types fields may be; none for those that are made of others."""
+    scalars = frozenset({int, float, str, bool, type(None)})
+    found = {}
+    for name, hint in get_type_hints(entry).items():
+        kinds = frozenset(get_args(hint) or (hint,)) & scalars if not hasattr(hint, "__origin__") else frozenset()
+        found[name] = kinds | {int} if float in kinds else kinds
+    return found
+
+
+def _topics(copied: tuple[Copied, ...]) -> Iterator[list[Any]]:
+    """Partitions by topic, so that a plan of thousands of them is short."""
+    by_topic = groupby(copied, lambda each: (each.partition.topic, each.remote.topic, each.takes))
+    for (topic, remote, takes), some in by_topic:
+        numbers = [each.partition.partition for each in some]
+        for begin in range(0, len(numbers), _NUMBERS_AT_ONCE):
+            yield [topic, remote, _takes(takes), numbers[begin : begin + _NUMBERS_AT_ONCE]]
+
+
+@lru_cache
+def _takes(takes: Target) -> dict[str, Any]:
+    return {**asdict(takes), "codec": takes.codec and takes.codec.name}
+
+
+def _parts(topics: Iterable[list[Any]]) -> Iterator[list[list[Any]]]:
+    """At least one part, each as large as a record may be."""
+    part: list[list[Any]] = []
+    size = 0
+    for topic in topics:
+        more = len(_json(topic)) + 1
+        if part and size + more > _RECORD_BYTES:
+            yield part
+            part, size = [], 0
+        part.append(topic)
+        size += more
+    yield part
+
+
+def _copied(topics: list[list[Any]]) -> tuple[Copied, ...]:
+    return tuple(
+        Copied(
+            TopicPartition(topic, number),
+            TopicPartition(remote, number),
+            Target(**{**takes, "codec": takes["codec"] and Codec[takes["codec"]]}),
+        )
+        for topic, remote, takes, numbers in topics
+        for number in numbers
+    )
+
+
+def _partition(fields: list[Any]) -> TopicPartition:
+    topic, number = fields
+    return TopicPartition(str(topic), int(number))
+
+
+def _gap(fields: dict[str, Any]) -> Gap:
+    return Gap(_partition(fields["partition"]), fields["begin"], fields["end"], fields["reason"], fields["at"])
+
+
+def _read_lease(fields: dict[str, Any]) -> Lease:
+    attempts = tuple((int(slot), int(attempt)) for slot, attempt in fields["attempts"])
+    return Lease(int(fields["generation"]), bool(fields["stop"]), bool(fields["over"]), attempts)
+
+
+def _read_plan(fields: dict[str, Any]) -> Plan:
+    return Plan(copied=_copied(fields.pop("topics")), **fields)
+
+
+def _read_part(fields: dict[str, Any]) -> PlanPart:
+    part, parts = fields.pop("part"), fields.pop("parts")
+    plan = _read_plan(fields)
+    _check(plan)
+    if not 0 <= part < parts:
+        raise ValueError(f"part {part} of {parts}")
+    return PlanPart(plan, part, parts)
+
+
+def _read_report(fields: dict[str, Any]) -> Report:
+    troubles = tuple(TroubleReport(**each) for each in fields.pop("troubles"))
+    gaps = tuple(_gap(each) for each in fields.pop("gaps"))
+    as_is, merged, anew = fields.pop("batches")
+    busiest = tuple((_partition(partition), int(rate)) for partition, rate in fields.pop("busiest", ()))
+    return Report(**fields, batches=(as_is, merged, anew), busiest=busiest, troubles=troubles, gaps=gaps)
+
+
+def _read_upkeep(fields: dict[str, Any]) -> Upkeep:
+    passes = tuple(PassReport(**each) for each in fields.pop("passes"))
+    skipped = tuple((str(reason), int(count)) for reason, count in fields.pop("skipped"))
+    return Upkeep(**fields, passes=passes, skipped=skipped)
+
+
+def _read_gaps(fields: dict[str, Any]) -> Gaps:
+    newest = tuple(_gap(each) for each in fields["newest"])
+    return Gaps(_partition(fields["partition"]), int(fields["times"]), int(fields["offsets"]), newest)
+
+
+_READERS: dict[bytes, Callable[[dict[str, Any]], Entry | PlanPart]] = {
+    b"lease": _read_lease,
+    b"plan-": _read_plan,
+    b"part-": _read_part,
+    b"slot-": _read_report,
+    b"upkeep": _read_upkeep,
+    b"gaps ": _read_gaps,
+    b"skip ": lambda fields: Skip(_partition(fields["partition"]), int(fields["to"])),
+    b"end": lambda fields: End(int(fields["generation"])),
+}
