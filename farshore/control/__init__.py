@@ -9,6 +9,7 @@ from .internal_topics import (
     InternalTopic,
     InternalTopicProblem,
     InternalTopics,
+    TopicPurpose,
     ensure_internal_topics,
     wanted_internal_topics,
 )
@@ -22,6 +23,7 @@ __all__ = [
     "RemoteTopic",
     "TopicFailure",
     "TopicPlan",
+    "TopicPurpose",
     "TopicSync",
     "ensure_internal_topics",
     "wanted_internal_topics",

@@ -19,6 +19,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from enum import StrEnum
 
 from farshore.config.settings import FlowSettings
 from farshore.control.topic_configs import ALREADY_THERE, brokers_if_too_few, has_code, why_refused
@@ -47,6 +48,17 @@ _BOARD_TUNING = {
 _KEPT = {"cleanup.policy": "compact,delete", "retention.ms": "-1", "retention.bytes": "-1"}
 
 
+class TopicPurpose(StrEnum):
+    """What an internal topic is for, in words for people."""
+
+    HEARTBEATS = "heartbeats"
+    CHECKPOINTS = "checkpoints"
+    BOARD = "lock and plan"
+    SYNCS = "offset syncs"
+    LEDGER = "exact translation"
+    POSITIONS = "positions"
+
+
 @dataclass(frozen=True, slots=True)
 class InternalTopic:
     """A topic as the flow wants it. `factor_key` is the setting that says the replication factor.
@@ -56,7 +68,7 @@ class InternalTopic:
 
     cluster: str
     name: str
-    purpose: str
+    purpose: TopicPurpose
     partitions: int
     replication_factor: int
     factor_key: str
@@ -91,30 +103,33 @@ def wanted_internal_topics(flow: FlowSettings) -> Iterator[InternalTopic]:
     source, checkpoint, heartbeat, worker = flow.source, flow.checkpoint, flow.heartbeat, flow.worker
     if heartbeat is not None:
         yield InternalTopic(
-            target_alias, HEARTBEATS, "heartbeats", 1, heartbeat.heartbeats_topic_replication_factor,
+            target_alias, HEARTBEATS, TopicPurpose.HEARTBEATS, 1, heartbeat.heartbeats_topic_replication_factor,
             "heartbeats.topic.replication.factor",
         )  # fmt: skip
     if checkpoint is not None:
         yield InternalTopic(
-            target_alias, checkpoint.checkpoints_topic, "checkpoints", 1,
+            target_alias, checkpoint.checkpoints_topic, TopicPurpose.CHECKPOINTS, 1,
             checkpoint.checkpoints_topic_replication_factor, "checkpoints.topic.replication.factor",
         )  # fmt: skip
-    of_farshore = InternalTopic(
-        target_alias, "", "", 1, worker.offset_storage_replication_factor, "offset.storage.replication.factor"
-    )
-    yield replace(of_farshore, name=board_topic(source_alias), purpose="lock and plan", tuning=_BOARD_TUNING)
+    board = InternalTopic(
+        target_alias, board_topic(source_alias), TopicPurpose.BOARD, 1, worker.offset_storage_replication_factor,
+        "offset.storage.replication.factor", tuning=_BOARD_TUNING,
+    )  # fmt: skip
+    yield board
     if source is None:
         return
     if source.emit_offset_syncs_enabled:
         yield InternalTopic(
             source_alias if source.offset_syncs_topic_location == "source" else target_alias,
-            source.offset_syncs_topic, "offset syncs", 1, source.offset_syncs_topic_replication_factor,
+            source.offset_syncs_topic, TopicPurpose.SYNCS, 1, source.offset_syncs_topic_replication_factor,
             "offset-syncs.topic.replication.factor",
         )  # fmt: skip
-        yield replace(of_farshore, name=ledger_topic(source_alias), purpose="exact translation", configs=_KEPT)
+        yield replace(
+            board, name=ledger_topic(source_alias), purpose=TopicPurpose.LEDGER, configs=_KEPT, tuning={}
+        )  # fmt: skip
     yield replace(
-        of_farshore, name=flow.positions_topic, purpose="positions", partitions=worker.offset_storage_partitions,
-        tuning=_POSITIONS_TUNING,
+        board, name=flow.positions_topic, purpose=TopicPurpose.POSITIONS, tuning=_POSITIONS_TUNING,
+        partitions=worker.offset_storage_partitions,
     )  # fmt: skip
 
 

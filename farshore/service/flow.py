@@ -9,7 +9,7 @@ import time
 from typing import Any
 
 from farshore.config.settings import FlowSettings
-from farshore.control.internal_topics import InternalTopics, ensure_internal_topics
+from farshore.control.internal_topics import InternalTopics, TopicPurpose, ensure_internal_topics
 from farshore.dataplane import board
 from farshore.dataplane.picture import BoardWatch, Picture, read_picture
 from farshore.dataplane.trouble import Trouble
@@ -25,8 +25,9 @@ _log = logging.getLogger(__name__)
 
 RETRY_SECONDS = 5.0
 _LOOK_EVERY_SECONDS = 0.2
-_NEEDED_TO_COPY = ("positions", "the plan", "exact translation", "offset syncs")
-"""What the internal topics are for that slots write to; without the others records are copied all the same."""
+_NEEDED = frozenset({TopicPurpose.POSITIONS, TopicPurpose.BOARD, TopicPurpose.LEDGER, TopicPurpose.SYNCS})
+"""What the internal topics are for that the lock and the slots use; without the others records are copied all the
+same."""
 
 
 class FlowRunner:
@@ -151,7 +152,7 @@ class FlowRunner:
             if problem.reason not in self._told:
                 _log.warning("%s: %s", flow, problem.reason)
         self._told = {problem.reason for problem in ensured.problems}
-        missing = [each.reason for each in ensured.problems if each.missing and each.topic.purpose in _NEEDED_TO_COPY]
+        missing = [each.reason for each in ensured.problems if each.missing and each.topic.purpose in _NEEDED]
         if missing:
             raise RequestRefused(missing[0], cluster=flow.target, code="INTERNAL_TOPIC_MISSING", retriable=True)
         return ensured

@@ -331,12 +331,19 @@ def test_a_target_that_refuses_old_or_future_records_is_a_warning(flow: FlowMake
     assert [each.check for each in judge_limits(existing(flow(), ours, theirs))] == ["timestamps"]
 
 
-def test_positions_that_are_not_compacted_are_a_problem_and_checkpoints_a_warning(flow: FlowMaker) -> None:
-    deleted = configs(cleanup_policy="delete")
-    known = replace(
-        facts(flow()), configured={"B": {"mm2-offsets.A.internal": deleted, "A.checkpoints.internal": deleted}}
-    )
-    assert sorted(each.level for each in judge_internal(known)) == [Level.PROBLEM, Level.WARNING]
+@pytest.mark.parametrize(
+    ("topic", "level"),
+    [
+        ("mm2-offsets.A.internal", Level.PROBLEM),
+        ("mm2-farshore.A.internal", Level.PROBLEM),
+        ("A.checkpoints.internal", Level.WARNING),
+    ],
+)
+def test_positions_and_a_board_that_are_not_compacted_are_a_problem_and_checkpoints_a_warning(
+    flow: FlowMaker, topic: str, level: Level
+) -> None:
+    known = replace(facts(flow()), configured={"B": {topic: configs(cleanup_policy="delete")}})
+    assert [each.level for each in judge_internal(known)] == [level]
 
 
 def positioned(known: FlowFacts, offset: int, span: Span) -> FlowFacts:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from farshore.config import FlowSettings
-from farshore.control.internal_topics import wanted_internal_topics
+from farshore.control.internal_topics import TopicPurpose, wanted_internal_topics
 from farshore.kafka.facts import Operation, Operations
 
 _READ_WRITE = frozenset({Operation.READ, Operation.WRITE})
@@ -22,7 +22,7 @@ class InternalTopic:
 
     cluster: str
     name: str
-    purpose: str
+    purpose: TopicPurpose
     partitions: int
     replication_factor: int
     factor_key: str
@@ -35,9 +35,11 @@ def internal_topics(settings: FlowSettings) -> Iterator[InternalTopic]:
     """Those that the flow will use. Heartbeats that are not emitted need no topic."""
     silent = settings.heartbeat is None or not settings.heartbeat.emit_heartbeats_enabled
     for topic in wanted_internal_topics(settings):
-        if topic.purpose == "heartbeats" and silent:
+        if topic.purpose is TopicPurpose.HEARTBEATS and silent:
             continue
-        unread = topic.purpose == "heartbeats" or (topic.purpose == "offset syncs" and settings.checkpoint is None)
+        unread = topic.purpose is TopicPurpose.HEARTBEATS or (
+            topic.purpose is TopicPurpose.SYNCS and settings.checkpoint is None
+        )
         yield InternalTopic(
             topic.cluster,
             topic.name,
@@ -47,5 +49,5 @@ def internal_topics(settings: FlowSettings) -> Iterator[InternalTopic]:
             topic.factor_key,
             _WRITE if unread else _READ_WRITE,
             compacted=topic.configs["cleanup.policy"] == "compact",
-            vital=topic.purpose in ("positions", "the plan"),
+            vital=topic.purpose in (TopicPurpose.POSITIONS, TopicPurpose.BOARD),
         )
