@@ -28,7 +28,7 @@ _BATCHES_KEPT = 200
 class OffsetMaps:
     """Of one flow, for one thread. `refresh` before a series of translations; the first reads both topics whole.
 
-    A partition takes 0.8 MB at most, and usually a few hundred bytes: see `farshore.translate.pieces`. Offsets inside
+    A partition takes 2 MB at most, and usually a few hundred bytes: see `farshore.translate.known_log`. Offsets inside
     of batches with holes, as small transactions leave them when they are merged, are looked up on the source, a hundred
     batches between two refreshs at most; without that they are translated to where the batch begins.
     """
@@ -45,6 +45,9 @@ class OffsetMaps:
         """How many records of a topic were not what they should be, and were skipped."""
         self._first: dict[str, str] = {}
         self._up_to_date = False
+        self._refreshes = 0
+        self._ledger_read_at = 0
+        """The last refresh that read all of the ledger: what is found later was not there then."""
 
     def refresh(self) -> Sequence[Problem]:
         """Read what is new. What cannot be read now is a problem told, and known less exactly until it can be.
@@ -52,8 +55,11 @@ class OffsetMaps:
         The syncs come first: so whatever was in the ledger before the newest of them is known with it.
         """
         self._looks_left = _LOOKS_A_REFRESH
+        self._refreshes += 1
         syncs = self._follow(self._syncs, lambda records: self._note(self._syncs, _newest(records), self._note_sync))
         ledger = self._follow(self._ledger, lambda records: self._note(self._ledger, records, self._note_runs))
+        if ledger[0]:
+            self._ledger_read_at = self._refreshes
         self._up_to_date = all(known for known, _ in (syncs, ledger))
         return [*syncs[1], *ledger[1]]
 
@@ -134,13 +140,13 @@ class OffsetMaps:
         if sync.upstream_offset < 0 or sync.downstream_offset < 0:
             raise MalformedRecord(f"offset sync: {sync} cannot be")
         run, malformed = _run_of(sync, record)
-        self._map_of(sync.partition).note_sync(sync, record.timestamp_ms, run)
+        self._map_of(sync.partition).note_sync(sync, run, look=self._refreshes)
         if malformed is not None:
             raise malformed  # the sync itself is good, and noted
 
     def _note_runs(self, record: Record) -> None:
         partition, runs = decode_runs(record.key, record.value)
-        self._map_of(partition).note_runs(runs, record.timestamp_ms)
+        self._map_of(partition).note_runs(runs, look=self._ledger_read_at + 1)
 
     def _map_of(self, partition: TopicPartition) -> OffsetMap:
         known = self._maps.get(partition)

@@ -1,21 +1,24 @@
 """The offset map of one partition: from a group's upstream offset to the downstream offset where it goes on.
 
 It learns from two topics that are read apart: the ledger with its runs, and the offset syncs, each with or without the
-run that ends there. Which of two records is the newer one, only their topic's own order tells, and across the topics
-the time they were written. As downstream offsets are not used twice, this matters in one case only: when the remote
-topic was truncated or made anew, two runs contradict each other, and the newer one is right.
+run that ends there. Each topic's own order tells which of two of its records is newer; no clock does. The order matters
+when the remote topic lost its end or was made anew: then what is newer is right. Where the two topics contradict each
+other, nobody can tell which is newer, and no translation goes beyond what both agree on until one of them says more.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from farshore.model import OffsetSync, Run
-from farshore.translate.pieces import NOWHERE, RUNS_AT_MOST, Pieces, agree, below_offset
+from farshore.translate.known_log import Kind, KnownLog, below
+from farshore.translate.newest import NOWHERE, UNNOTED_AT_MOST, Newest
 from farshore.translate.syncs import SyncStore
+
+RUNS_AT_MOST = 16_384
 
 
 class Basis(StrEnum):
@@ -32,7 +35,8 @@ class Basis(StrEnum):
     BATCH = "batch"
     """The offset lies in a batch with holes: the group goes on where the batch begins. See `within_batch`."""
     COPYING_AGAIN = "copying again"
-    """Some of what the group has not read is to be copied a second time, and so far has its older copy only."""
+    """Some of what the group has not read may have an older copy only: it is being copied a second time, or the newer
+    copy may be lost with the end of the log."""
     SYNC = "offset sync"
     """MirrorMaker 2's rule: the nearest sync before the offset."""
     TOO_OLD = "too old"
@@ -52,146 +56,158 @@ class Translation:
 
 
 class OffsetMap:
-    """Records of each topic are to be noted in their order; `written` is their time in milliseconds.
+    """Records of each topic are to be noted in their order.
 
-    `sole_writer`: only this flow appends to the remote partition, and without transactions. A jump of downstream
-    offsets then means records that were copied just before a crash and noted by nobody: until as many have been
-    copied again, no translation goes beyond the jump.
+    `look` numbers the times that the two topics were read, the syncs first each time. It is all that tells of a record
+    in the one topic and a record in the other which is newer: the ledger's is, if it was found at a later look.
 
-    Holds at most `limit` runs and 64 syncs. Not for several threads.
+    `sole_writer`: only this flow appends to the remote partition, and without transactions. A gap between downstream
+    offsets then means records that were copied just before a crash and noted by nobody: until as many have been copied
+    again, no translation goes beyond the gap.
 
-    Safe through any one of: crashes, resets, MirrorMaker 2 in between, truncations of the remote topic. Where a reset
-    and a truncation meet, or a reset comes before a crash is mended, older copies may lie where nobody knows of them.
+    Where others write too, nothing shows records that a crash left unnoted, nor, if they have filled it up again by the
+    next note, that the log lost its end.
+
+    Holds at most `limit` runs of the ledger, and a sixteenth of it of the syncs. Not for several threads.
     """
 
-    __slots__ = ("_cut", "_last", "_pieces", "_sole_writer", "_synced_end", "_syncs")
+    __slots__ = ("_cut", "_ledger", "_looks", "_seen", "_sole_writer", "_synced_from", "_syncs", "_theirs")
 
     def __init__(self, *, sole_writer: bool = True, limit: int = RUNS_AT_MOST) -> None:
         self._sole_writer = sole_writer
-        self._pieces = Pieces(limit)
-        self._syncs = SyncStore()
-        self._synced_end = 0
-        # Downstream offsets, with the time since when nothing older counts that was said of them or of later ones.
-        self._cut: tuple[int, int] | None = None
-        self._last: tuple[int, int] | None = None
+        self._ledger = KnownLog(limit)
+        self._syncs = KnownLog(max(limit // 16, 4))
+        self._synced_from = 0
+        self._cut: int | None = None
+        """The syncs show a truncation below this, and the ledger does not yet."""
+        self._looks = [0, 0]
+        self._theirs: SyncStore | None = SyncStore()
+        """As long as nothing is known but syncs of MirrorMaker 2."""
+        self._seen: _Seen | None = None
 
-    def note_runs(self, runs: Sequence[Run], written: int) -> None:
+    def note_runs(self, runs: Sequence[Run], *, look: int = 0) -> None:
         """One record of the ledger."""
         for run in runs:
-            self._note(run, written)
+            self._ledger.note(run)
+            if self._cut is not None and run.last_downstream >= self._cut and self._syncs.confirms(run):
+                self._cut = None
+        if runs:
+            self._looks[0], self._theirs, self._seen = look, None, None
 
-    def note_sync(self, sync: OffsetSync, written: int, run: Run | None = None) -> None:
+    def note_sync(self, sync: OffsetSync, run: Run | None = None, *, look: int = 0) -> None:
         """One offset sync, with the run that ends there if its writer was Farshore."""
         alone = Run(sync.upstream_offset, sync.upstream_offset, sync.downstream_offset, 1)
-        end, self._synced_end = self._synced_end, sync.downstream_offset + 1
-        if end > self._synced_end:
-            self._truncate(self._synced_end, written)
-        if run is None:
-            self._without_contradiction(alone, written)
-            self._syncs.add(sync.upstream_offset, sync.downstream_offset)
-            return
-        if self._last is None or written >= self._last[1]:
-            # Farshore's syncs are of the newest record: whatever was said before of offsets behind it, is over.
-            self._last = self._synced_end, written
-            if (newest := self._pieces.newest) and newest.last_downstream >= self._synced_end:
-                self._pieces.cut(self._synced_end, written - 1)
-        self._note(run, written)
+        said = run or alone
+        if self._syncs.end > said.last_downstream + 1 or self._syncs.first_contradiction(said) is not None:
+            self._cut = min(said.last_downstream + 1, NOWHERE if self._cut is None else self._cut)
+        if self._syncs.end > said.last_downstream + 1:
+            self._syncs.truncate(said.last_downstream + 1, said)  # it is of the newest record
+            if self._theirs is not None:
+                self._theirs.clear()
+        self._syncs.note(said, Kind.POINT if run is None else Kind.RUN)
+        if run is not None:
+            self._theirs = None
+        elif self._theirs is not None:
+            self._theirs.add(sync.upstream_offset, sync.downstream_offset)
+        self._synced_from, self._looks[1], self._seen = said.downstream, look, None
 
     def translate(self, upstream_offset: int, *, log_start: int = 0) -> Translation:
         """Where a group goes on whose next offset upstream is this one.
 
         `log_start` is where the target's log begins; a caller who knows it gets answers for groups further behind.
         """
-        pieces = self._pieces
-        index = pieces.at(upstream_offset)
-        synced = self._syncs.translate(upstream_offset)
+        if self._theirs is not None:
+            return _by_their_rule(self._theirs, upstream_offset)
+        if self._seen is None:
+            self._seen = self._see()
+        newest, certain_below = self._seen
+        index = newest.at(upstream_offset)
         if index < 0:
-            return self._before_all_runs(upstream_offset, synced, log_start)
-        run = pieces[index].run
-        if upstream_offset > run.last_upstream:
-            found = self._behind(run, upstream_offset, index, synced)
-        elif not run.has_holes:
-            found = Translation(run.downstream + upstream_offset - run.upstream, Basis.RUN, exact=True)
-        elif upstream_offset in (run.upstream, run.last_upstream):
-            at = run.downstream if upstream_offset == run.upstream else run.last_downstream
-            found = Translation(at, Basis.RUN, exact=True)
+            found = self._before_all(newest, upstream_offset, log_start)
         else:
-            found = Translation(run.downstream, Basis.BATCH, batch=run)
-        return self._guarded(found, upstream_offset, pieces.lowest_from(index + 1), synced)
+            found = self._found(newest, index, upstream_offset)
+        if found.offset is None:
+            return found
+        limit = min(newest.lowest_from(index + 1, upstream_offset), newest.unsettled, certain_below)
+        if newest.left_before_all and newest.first_downstream > log_start:
+            limit = log_start
+        if limit < found.offset or found.offset == certain_below:
+            return Translation(limit, Basis.COPYING_AGAIN)
+        return replace(found, exact=False, batch=None) if found.offset < newest.doubtful_below else found
 
-    def _before_all_runs(self, upstream_offset: int, synced: int | None, log_start: int) -> Translation:
-        lowest = self._pieces.lowest_from(0)
+    def _before_all(self, newest: Newest, upstream_offset: int, log_start: int) -> Translation:
+        lowest = newest.lowest_from(0, upstream_offset)
         if lowest <= log_start:
             return Translation(lowest, Basis.BEGINNING, exact=True)
-        if synced is not None:
-            return Translation(min(synced, lowest), Basis.SYNC, exact=self._is_synced(upstream_offset, synced))
-        anything = len(self._pieces) > 0 or self._syncs.newest is not None
-        return Translation(None, Basis.TOO_OLD if anything else Basis.UNKNOWN)
+        return Translation(None, Basis.TOO_OLD)
 
-    def _behind(self, run: Run, upstream_offset: int, index: int, synced: int | None) -> Translation:
-        """Between `run` and the next, where MirrorMaker 2 may have copied too, or behind all runs."""
+    def _found(self, newest: Newest, index: int, upstream_offset: int) -> Translation:
+        _, run, kind, is_newest = newest[index]
+        if upstream_offset > run.last_upstream:
+            return self._behind(newest, index, upstream_offset)
+        basis = Basis.SYNC if kind is Kind.POINT else Basis.RUN
+        if not run.has_holes:
+            return Translation(run.downstream + upstream_offset - run.upstream, basis, exact=is_newest)
+        if upstream_offset in (run.upstream, run.last_upstream):
+            at = run.downstream if upstream_offset == run.upstream else run.last_downstream
+            return Translation(at, basis, exact=is_newest)
+        return Translation(run.downstream, Basis.BATCH, batch=run if is_newest else None)
+
+    def _behind(self, newest: Newest, index: int, upstream_offset: int) -> Translation:
+        """Between two pieces, where MirrorMaker 2 may have copied too, or behind all."""
+        _, run, kind, _ = newest[index]
         behind = run.last_downstream + 1
-        if synced is not None and synced > behind:
-            return Translation(synced, Basis.SYNC, exact=self._is_synced(upstream_offset, synced))
+        if index + 1 == len(newest):
+            basis = Basis.SYNC if kind is Kind.POINT else Basis.END
+            return Translation(behind, basis, exact=behind == newest.end and kind is not Kind.POINT)
+        _, after, _, is_newest = newest[index + 1]
+        jump, forward = after.downstream - behind, after.upstream - run.last_upstream - 1
+        # What lies between may be records from before a crash, if nobody else writes.
+        of_others = not self._sole_writer
         at_once = upstream_offset == run.last_upstream + 1
-        if index + 1 < len(self._pieces):
-            after = self._pieces[index + 1].run
-            # What lies between the two may be records from before a crash, unless offsets jumped on the source as far.
-            jump, forward = after.downstream - behind, after.upstream - run.last_upstream - 1
-            return Translation(behind, Basis.BETWEEN, exact=jump == 0 or (at_once and 0 < jump <= forward))
-        newest, sync = self._pieces.newest, self._syncs.newest
-        last = newest is not None and newest.last_downstream < behind and (sync is None or sync[1] < behind)
-        return Translation(behind, Basis.END, exact=at_once or last)
+        exact = (jump == 0 and is_newest) or (newest.is_ascending and of_others and at_once and 0 < jump <= forward)
+        if kind is Kind.POINT:
+            return Translation(behind, Basis.SYNC)
+        return Translation(behind, Basis.BETWEEN, exact=exact)
 
-    def _guarded(self, found: Translation, upstream_offset: int, lowest_behind: int, synced: int | None) -> Translation:
-        """Never beyond a record that the group has not read and that has no newer copy."""
-        offset = NOWHERE if found.offset is None else found.offset
-        limit = min(lowest_behind, self._pieces.unsettled_from() if self._sole_writer else NOWHERE)
-        if limit < offset:
-            found, offset = Translation(limit, Basis.COPYING_AGAIN), limit
-        newest = self._syncs.newest
-        if newest is None or newest[0] < upstream_offset or newest[1] >= offset:
-            return found
-        again = self._pieces[self._pieces.at(newest[0])].run
-        if again.last_upstream >= newest[0] and again.downstream > newest[1]:
-            return found
-        # MirrorMaker 2 had come as far as this, then the copying was set back, and has not come there again.
-        return Translation(synced, Basis.TOO_OLD if synced is None else Basis.SYNC)
+    def _see(self) -> _Seen:
+        """Both topics together, as far as they agree, and up to where.
 
-    def _is_synced(self, upstream_offset: int, synced: int) -> bool:
-        """Whether the sync is that of the very record."""
-        return self._syncs.nearest(upstream_offset) == (upstream_offset, synced)
+        Where they do not, one of them is from before a truncation. Only if all of the ledger's end was found after the
+        last sync, it is certain which.
+        """
+        ledger, syncs = self._ledger, self._syncs
+        differ = [ledger.first_contradiction(row.run) for row in syncs]
+        if self._cut is not None:
+            differ.append(ledger.first_unconfirmed(self._cut, syncs))
+        agreed_below = min((each for each in differ if each is not None), default=NOWHERE)
+        doubt = max(ledger.doubt, syncs.doubt, 0 if agreed_below == NOWHERE else agreed_below)
+        if self._sole_writer and agreed_below < NOWHERE:
+            agreed_below = max(0, agreed_below - UNNOTED_AT_MOST)
+        older_count_below = doubt
+        both, certain_below = ledger.copy(), NOWHERE
+        if self._looks[0] <= self._looks[1]:
+            certain_below = agreed_below
+            if len(syncs) and ledger.end > syncs.end:
+                certain_below = min(certain_below, syncs.end)
+                older_count_below = max(doubt, self._synced_from)
+            both.truncate(certain_below)
+        for row in syncs:
+            left = below(row, agreed_below)
+            if left is not None and not both.contains(left.run):
+                both.add(left)
+        both.doubt = doubt
+        return Newest(both, older_count_below, sole_writer=self._sole_writer), certain_below
 
-    def _note(self, run: Run, written: int) -> None:
-        known: Run | None = run
-        for limit in (self._cut, self._last):
-            if known is not None and limit is not None and written < limit[1]:
-                known = below_offset(known, limit[0])
-        if known is not None:
-            known = self._without_contradiction(known, written)
-        if known is not None:
-            self._pieces.insert(known, written)
 
-    def _without_contradiction(self, run: Run, written: int) -> Run | None:
-        """What is left of `run` beside newer knowledge. Older knowledge that it contradicts is forgotten."""
-        left: Run | None = run
-        for piece in self._pieces.overlapping(run):
-            if agree(piece.run, run):
-                continue
-            if piece.written <= written:
-                self._truncate(run.downstream, written)
-            elif left is not None:
-                left = below_offset(left, piece.run.downstream)
-        return left
+_Seen = tuple[Newest, int]
 
-    def _truncate(self, downstream: int, written: int) -> None:
-        self._pieces.cut(downstream, written)
-        newest = self._syncs.newest
-        if newest is not None and newest[1] >= downstream:
-            self._syncs.clear()
-        lowest = downstream if self._cut is None else min(downstream, self._cut[0])
-        latest = written if self._cut is None else max(written, self._cut[1])
-        self._cut = lowest, latest
+
+def _by_their_rule(syncs: SyncStore, upstream_offset: int) -> Translation:
+    found = syncs.translate(upstream_offset)
+    if found is None:
+        return Translation(None, Basis.UNKNOWN if syncs.newest is None else Basis.TOO_OLD)
+    return Translation(found, Basis.SYNC, exact=syncs.nearest(upstream_offset) == (upstream_offset, found))
 
 
 def within_batch(batch: Run, upstream_offsets: Sequence[int], upstream_offset: int) -> tuple[int, bool]:

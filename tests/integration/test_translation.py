@@ -204,7 +204,7 @@ def test_syncs_alone_give_the_offsets_of_mirror_makers_own_store() -> None:
             downstream += rng.randrange(step + 2)
             words += sync_words([(upstream, downstream)])
             store.add(upstream, downstream)
-            known.note_sync(OffsetSync(ORDERS, upstream, downstream), written=0)
+            known.note_sync(OffsetSync(ORDERS, upstream, downstream))
             if rng.random() < 0.3:
                 asked = max(0, upstream + rng.choice([0, 1, -1, 50, -rng.randrange(1000), -rng.randrange(10**6)]))
                 words.append(f"?{asked}")

@@ -10,8 +10,11 @@ from configs import ONE_FLOW, ReadText, flow_of, read_text
 from farshore.control import offset_maps
 from farshore.control.offset_maps import OffsetMaps
 from farshore.errors import KafkaError, PermissionDenied, Unreachable
+from farshore.kafka.facts import Record
 from farshore.kafka.raw import IsolationLevel
-from farshore.model import Run, TopicPartition
+from farshore.model import OffsetSync, Run, TopicPartition
+from farshore.wire.internal import encode_offset_sync
+from farshore.wire.runs import RUN_HEADER, encode_run_header, encode_runs
 
 __all__ = ["read_text"]
 
@@ -40,9 +43,9 @@ def source(monkeypatch: pytest.MonkeyPatch) -> Source:
 
 
 def maps_of(read_text: ReadText, *lines: str) -> OffsetMaps:
-    """Of a flow that has copied a batch with four records from 10 to 20 to the offset 5."""
+    """Of a flow that has copied 5 to 9 to the beginning, and a batch with four records from 10 to 20 behind them."""
     maps = OffsetMaps(flow_of(read_text("\n".join((ONE_FLOW, *lines)))))
-    maps._map_of(ORDERS).note_runs([Run(10, 20, 5, 4)], 0)
+    maps._map_of(ORDERS).note_runs([Run(5, 9, 0, 5), Run(10, 20, 5, 4)])
     return maps
 
 
@@ -87,3 +90,30 @@ def test_nothing_is_certain_until_both_topics_were_read_to_their_ends(
         found.append([maps.is_exact(ORDERS, offset) for offset in (10, 14)])
     assert found == [[False, False], [True, True]]
     assert not maps.is_exact(TopicPartition("others", 0), 14)
+
+
+@pytest.mark.parametrize("seconds", [-10, 0, 10])
+def test_the_clocks_of_writers_do_not_decide(
+    read_text: ReadText, monkeypatch: pytest.MonkeyPatch, seconds: int
+) -> None:
+    """A partition moves to a slot whose clock is behind, or ahead: its syncs are newer all the same."""
+    maps = OffsetMaps(flow_of(read_text(ONE_FLOW)))
+    first, second = Run(0, 99, 0, 100), Run(102, 149, 100, 48)
+    at = 1_000_000
+    syncs = [_sync_record(first, at), _sync_record(second, at + seconds * 1000)]
+    ledger = [Record(0, 0, *encode_runs(ORDERS, [first]), timestamp_ms=at)]
+    unread = {"offset-syncs": syncs, "ledger": ledger}
+
+    def follow(follower: Any, take: Any) -> tuple[bool, list[Any]]:
+        take(unread["ledger" if "ledger" in follower.topic else "offset-syncs"])
+        return True, []
+
+    monkeypatch.setattr(maps, "_follow", follow)
+    maps.refresh()
+    assert [maps.translate(ORDERS, offset) for offset in (50, 101, 120, 150)] == [50, 100, 118, 148]
+    assert maps.is_exact(ORDERS, 120)
+
+
+def _sync_record(run: Run, timestamp_ms: int) -> Record:
+    key, value = encode_offset_sync(OffsetSync(ORDERS, run.last_upstream, run.last_downstream))
+    return Record(0, 0, key, value, ((RUN_HEADER.encode(), encode_run_header(run)),), timestamp_ms)
