@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum
+from typing import NamedTuple
 
 from farshore.model import Run
-from farshore.wire.batch import Batch, Codec, OldBatch
+from farshore.wire.batch import Batch, Codec, OldBatch, next_sequence
 
 
 class Path(Enum):
@@ -30,12 +31,13 @@ class Target:
     merge_below: int = 65_536
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class Sent:
     """A batch on its way: the two parts as sent, which upstream offsets they hold, and the batches they came from.
 
-    `held` bytes of the budget go back when it is acknowledged. `base_offset` None: written, nobody remembers where.
-    `unsure`: an answer was lost, so that it may have been appended although it is not acknowledged.
+    `held` bytes of the budget go back when it is acknowledged. `base_offset` None: written, at an offset that the
+    broker no longer knows. `unsure`: the answer to it, or to a batch that it is a piece of, was lost, so that it may
+    have been appended although it is not acknowledged.
     """
 
     header: bytes
@@ -56,6 +58,11 @@ class Sent:
         if self.base_offset is None:
             return None
         return Run(self.first_offset, self.last_offset, self.base_offset, self.record_count)
+
+    @property
+    def next_sequence(self) -> int:
+        """Of the record behind it."""
+        return next_sequence(self.sequence, self.record_count)
 
     @property
     def size(self) -> int:
@@ -79,3 +86,11 @@ class Unfit:
     offset: int
     size: int
     reason: str | None = None
+
+
+class Sequences(NamedTuple):
+    """How far a producer identity has come in a remote partition: `following` is the sequence of its next record."""
+
+    producer_id: int
+    producer_epoch: int
+    following: int

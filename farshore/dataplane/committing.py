@@ -7,6 +7,7 @@ import time
 
 from farshore.dataplane.bookkeeping import Bookkeeper
 from farshore.dataplane.flushing import FLUSH_EVERY_SECONDS, Flushing, Reporting
+from farshore.dataplane.in_hand import Aborted
 from farshore.dataplane.lease import SlotLease
 from farshore.dataplane.progress import Notes, Progress
 from farshore.dataplane.slot import Slot
@@ -16,14 +17,6 @@ from farshore.model import TopicPartition
 
 _SETTLE_WITHIN_SECONDS = 10.0
 _LOOK_EVERY_SECONDS = 0.02
-
-
-class Aborted(Exception):
-    """The transaction was not committed, and nothing of it is: begin anew. `unsettled` kept it from being."""
-
-    def __init__(self, reason: str, unsettled: tuple[TopicPartition, ...] = ()) -> None:
-        super().__init__(reason)
-        self.unsettled = unsettled
 
 
 class Committing(Flushing):

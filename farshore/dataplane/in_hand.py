@@ -7,7 +7,7 @@ import time
 from dataclasses import dataclass, field
 
 from farshore.dataplane.assignment import Copied, Gap, Limits, Resume
-from farshore.dataplane.cargo import Path, Unfit
+from farshore.dataplane.cargo import Path, Sequences, Unfit
 from farshore.dataplane.pace import Pace
 from farshore.dataplane.partition import PartitionCopy
 from farshore.dataplane.progress import Progress
@@ -17,6 +17,14 @@ from farshore.kafka.raw import FetchPartition
 from farshore.model import TopicPartition
 
 _LEAST_PART_OF_SHARE = 4
+
+
+class Aborted(Exception):
+    """The transaction was not committed, and nothing of it is: begin again. `unsettled` kept it from being."""
+
+    def __init__(self, reason: str, unsettled: tuple[TopicPartition, ...] = ()) -> None:
+        super().__init__(reason)
+        self.unsettled = unsettled
 
 
 @dataclass(slots=True)
@@ -33,9 +41,10 @@ class Entry:
     """A partition in hand. `resume` is where it stood when it was taken.
 
     Until it is `placed`, nothing is read or sent, though what was in flight before may still be answered. A partition
-    that is `releasing` only waits for that. `remote_lost_from`: an acknowledgement gave away that the remote log is
-    shorter than what we wrote. `uncommitted`: when last heard of, the source's log went on behind its last stable
-    offset.
+    that is `releasing` only waits for that; under a transaction it also sends again what it has to, to learn an outcome
+    that is open. `appended_at`: when, by the loop's clock, the target last took anything of it. `remote_lost_from`: an
+    acknowledgement gave away that the remote log is shorter than what we wrote. `uncommitted`: when last heard of, the
+    source's log went on behind its last stable offset.
     """
 
     partition: TopicPartition = field(init=False)
@@ -47,6 +56,8 @@ class Entry:
     fetch_bytes: int
     placed: bool = False
     releasing: bool = False
+    renewing: bool = False
+    appended_at: float = 0.0
     skip_to: int | None = None
     source_leader: int | None = None
     source_epoch: int = -1
@@ -84,8 +95,10 @@ class Entry:
 
 class InHand:
     """`stale` is set when leaders have to be looked for, `unplaced` when partitions have to be placed, `sendable` when
-    there may be something to send. While `paused` nothing new is sent. `broken` fails when the slot cannot go on.
-    `loaded` are at least those of `entries` that have anything to be sent, now or later, or that are unfit.
+    there may be something to send. While `paused` only that is sent which settles an open outcome: nothing at all, once
+    none is open. `broken` fails when the slot cannot go on. `loaded` are at least those of `entries` that have anything
+    to be sent, now or later, or that are unfit. `sequences` are those of remote partitions that were released, to go on
+    with if they are taken back.
 
     `transaction` None: at least once. `quickest_answer` of the target, in seconds, is what the way alone takes: any
     other time has load in it.
@@ -103,6 +116,7 @@ class InHand:
         self.unplaced = asyncio.Event()
         self.sendable = asyncio.Event()
         self.paused = False
+        self.sequences: dict[TopicPartition, Sequences] = {}
         self.broken: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self.quickest_answer = float("inf")
         self.bytes = 0

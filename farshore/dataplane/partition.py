@@ -7,12 +7,22 @@ without any. Runs in a slot's event loop, one for each partition.
                (items)    (sent, ≤ 5)  (prefix)
 
 Invariants:
-A. Batches are sent in the order of their offsets, with sequences that follow on each other without a gap.
+A. Batches are sent in the order of their offsets, with sequences that follow on each other without a gap. Sequences
+   live as long as the producer identity: a partition that is released and taken back under the same goes on with them.
 B. The first batch under a producer id and epoch travels alone until it is acknowledged: a broker that has no state
-   of the id takes any first sequence, so a second batch could overtake it.
+   of the id takes any first sequence, so a second batch could overtake it. So does the first after a rest and the first
+   after a refusal, for by then the broker may have forgotten the producer.
 C. While anything is being sent again only the oldest is in flight. What was sent once is sent again with the same
    bytes and the same sequence; a batch that was too large is split, which keeps the sequences behind it right.
-D. The position covers exactly the offsets below which everything is acknowledged or of no interest to readers.
+D. The position covers exactly the offsets below which everything is acknowledged or of no interest to readers. It never
+   passes a refused record, whatever is acknowledged behind that.
+E. What may have been appended is never forgotten unnoticed. A broker looks for duplicates only after it has found a
+   batch valid, so a refusal says nothing of an earlier request with the same batch: its mark goes to all its pieces. If
+   any part of it is let go, or of what is acknowledged before its turn, the copy is `astray`: nothing goes out under
+   this producer identity any more. Under the next epoch records may come twice; a transaction has to be aborted.
+F. While it is not `unsettled`, the target holds exactly the records before the position, of those that this producer
+   identity has sent, and no request sent so far can change that.
+G. What fails leaves everything as it was: batches are packed first, and only then replaced.
 """
 
 from __future__ import annotations
@@ -22,13 +32,11 @@ from collections import deque
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
-from farshore.dataplane.cargo import Path, Sent, Target, Unfit
+from farshore.dataplane.cargo import Sent, Sequences, Target, Unfit
 from farshore.dataplane.intake import AnyBatch, taken_apart
-from farshore.dataplane.packing import FAR_BATCH_BYTES, gathered, goes_as_it_is, packed, packed_anew
-from farshore.errors import WireError
-from farshore.wire.batch import Batch, Codec, OldBatch, next_sequence
-from farshore.wire.lone import Merged
-from farshore.wire.records import Encoded, TooLarge
+from farshore.dataplane.packing import FAR_BATCH_BYTES, pack_anew, pack_next, readdressed
+from farshore.wire.batch import Codec, OldBatch
+from farshore.wire.records import Producer
 
 MOST_IN_FLIGHT = 5
 """As many batches of one producer as a broker remembers for telling duplicates."""
@@ -40,7 +48,7 @@ LAST_EPOCH = 32767
 class PartitionCopy:
     """`next_fetch` is the next upstream offset to ask for; at first, where to begin. `held` bytes of it are in memory.
 
-    With `unfit` set nothing is sent from that offset on, until `try_unfit_again`.
+    With `unfit` set nothing is sent from that offset on, until `try_unfit_again`. `astray`: see E.
     """
 
     next_fetch: int
@@ -56,6 +64,7 @@ class PartitionCopy:
         self._copied_to = self.next_fetch
         self.held = 0
         self.unfit: Unfit | None = None
+        self.astray = False
         self._next_sequence = 0
         self._established = False
         self._leader_epoch = -1
@@ -92,8 +101,13 @@ class PartitionCopy:
 
     @property
     def in_flight(self) -> bool:
-        """Whether the outcome of anything is open."""
+        """Whether anything waits for its answer."""
         return any(not sent.acknowledged for sent in self._in_flight)
+
+    @property
+    def unsettled(self) -> bool:
+        """Whether the target may hold anything of ours that the position does not cover (F)."""
+        return bool(self._in_flight) or self.astray or any(sent.unsure for sent in self._again)
 
     def accept(self, records: bytes | memoryview, aborted: Iterable[tuple[int, int]] | None) -> bool:
         """Take in what a fetch at `next_fetch` answered.
@@ -118,17 +132,14 @@ class PartitionCopy:
             self.next_fetch = batch.next_offset
         return True
 
-    @property
-    def unsure(self) -> bool:
-        """Whether something that is to be sent again may have been appended already."""
-        return any(sent.unsure for sent in self._again)
-
     def next_to_send(self, *, far: bool = False, only_again: bool = False) -> Sent | None:
         """The batch to send now, if any may be sent now. It counts as in flight from here on.
 
         `far`: the answer takes so long that a full window is what limits; then what waits is packed into large batches.
-        `only_again`: nothing that was not sent before.
+        `only_again`: nothing that still waits to be packed.
         """
+        if self.astray and (self.in_flight or not self.begin_epoch()):
+            return None
         if self.unfit is not None and not self._again:
             return None
         if len(self._in_flight) >= MOST_IN_FLIGHT:
@@ -160,7 +171,11 @@ class PartitionCopy:
         """
         sent.acknowledged, sent.base_offset = True, base_offset
         self._established = True
-        completed = []
+        completed: list[Sent] = []
+        if self._is_behind_unfit(sent):  # the broker had forgotten the producer, or has what it refuses now
+            self._in_flight.remove(sent)
+            self._let_go(sent)
+            return completed
         before = self._again[0].first_offset if self._again else math.inf
         while self._in_flight and self._in_flight[0].acknowledged and self._in_flight[0].first_offset < before:
             done = self._in_flight.popleft()
@@ -171,44 +186,49 @@ class PartitionCopy:
 
     def send_again(self, sent: Sent, *, unsure: bool = True) -> None:
         """`sent` was not appended, or its answer was lost (`unsure`); it goes out again as it is, oldest first (C)."""
-        self._in_flight.remove(sent)
         sent.unsure = sent.unsure or unsure
-        if not self._is_behind_unfit(sent):
-            self._queue_again([sent])
+        self._replace(sent, [sent])
 
     def is_oldest_and_alone(self, sent: Sent) -> bool:
         """Whether everything before `sent` is acknowledged, so that a complaint about its sequence is about itself."""
         return not self.in_flight and bool(self._again) and self._again[0] is sent
 
     def split(self, sent: Sent, max_message_bytes: int) -> None:
-        """`sent` was refused as too large: its records go out in smaller batches, under the same sequences."""
-        self._in_flight.remove(sent)
-        if not self._is_behind_unfit(sent):
-            self._queue_again(self._packed_anew(sent, sent.last_offset, max_message_bytes))
+        """`sent` was refused as too large: its records go out in smaller batches, under the same sequences.
+
+        Raises WireError, with nothing changed, if its records cannot be read.
+        """
+        self._replace(sent, *self._packed_anew(sent, sent.last_offset, max_message_bytes))
 
     def refuse(self, sent: Sent, unfit: Unfit) -> None:
-        """`sent` was refused for the record of `unfit` in it: those before go out, nothing from it on."""
+        """`sent` was refused for the record of `unfit` in it: only those before go out. Raises as `split` does."""
+        before, too_large = self._packed_anew(sent, unfit.offset - 1, self.target.max_message_bytes)
+        self._replace(sent, before, too_large or unfit)
+
+    def _packed_anew(self, sent: Sent, last_offset: int, max_message_bytes: int) -> tuple[list[Sent], Unfit | None]:
+        producer = self._producer(sent.sequence)
+        return pack_anew(sent, self.target, self.levels, last_offset, max_message_bytes, producer)
+
+    def _replace(self, sent: Sent, pieces: list[Sent], unfit: Unfit | None = None) -> None:
+        """What was in flight goes out again as these, which are all of it or all before `unfit`."""
         self._in_flight.remove(sent)
         if self._is_behind_unfit(sent):
+            self._let_go(sent)  # it will be fetched again
             return
-        before = self._packed_anew(sent, unfit.offset - 1, self.target.max_message_bytes)
-        if self.unfit is not None:  # one before it does not fit
-            self._queue_again(before)
-            return
-        sequence = next_sequence(before[-1].sequence, before[-1].record_count) if before else sent.sequence
-        self._stop_at(unfit, sequence)
-        self._queue_again(before)
+        if unfit is not None:
+            self._stop_at(unfit, pieces[-1].next_sequence if pieces else sent.sequence)
+            self.astray = self.astray or sent.unsure
+        if not pieces:
+            self.held -= sent.held
+        self._again = _in_order((*self._again, *pieces))
 
     def _is_behind_unfit(self, sent: Sent) -> bool:
-        """Then it is let go: it will be fetched anew."""
-        if self.unfit is None or sent.first_offset < self.unfit.offset:
-            return False
-        self.held -= sent.held
-        return True
+        return self.unfit is not None and sent.first_offset >= self.unfit.offset
 
-    def _packed_anew(self, sent: Sent, last_offset: int, max_message_bytes: int) -> list[Sent]:
-        encoded = packed_anew(sent, self.target, self.levels, last_offset, max_message_bytes)
-        return self._sealed(encoded, sent.sequence, sent.sources, sent.held, Path.ENCODED_ANEW)
+    def _let_go(self, sent: Sent) -> None:
+        """Forget it, but not that it may be there (E)."""
+        self.held -= sent.held
+        self.astray = self.astray or sent.unsure or sent.acknowledged
 
     def try_unfit_again(self) -> None:
         """Perhaps the target takes by now what it would not: ask it, whatever limit we were told.
@@ -226,13 +246,15 @@ class PartitionCopy:
         False if that needs an epoch and there is no next one: begin another producer.
         """
         assert not self.in_flight
-        leaves_sequences_out = bool(self._again)
+        self.astray = self.unsettled
+        if self._again:
+            self._next_sequence = self._again[0].sequence
         self._waiting.clear()
         self._in_flight.clear()
         self._again.clear()
         self.held, self.unfit, self._leader_epoch = 0, None, -1
         self.next_fetch = self.start = self._copied_to = offset
-        return not leaves_sequences_out or self.begin_epoch()
+        return not self.astray or self.begin_epoch()
 
     def refetch(self) -> None:
         """Forget what waits, and ask for it anew. What was sent stays, since its outcome may be open."""
@@ -260,94 +282,62 @@ class PartitionCopy:
         """Go on under another producer identity; what was not acknowledged gets sequences from 0 on."""
         assert not self.in_flight
         self.producer_id, self.producer_epoch = producer_id, producer_epoch
-        self._next_sequence, self._established = 0, False
+        self._next_sequence, self._established, self.astray = 0, False, False
         for sent in self._again:
-            sent.header, sent.payload = self._addressed(sent.batch, self._next_sequence)
+            sent.header, sent.payload = readdressed(sent.batch, self._producer(self._next_sequence))
             sent.sequence = self._next_sequence
-            self._next_sequence = next_sequence(self._next_sequence, sent.record_count)
+            self._next_sequence = sent.next_sequence
+
+    def give_up_identity(self) -> None:
+        """The broker does not take the sequences that follow: nothing more goes out under them (E)."""
+        self.astray = True
+
+    def rest(self) -> None:
+        """Nothing was appended for a while: the broker may have forgotten the producer (B)."""
+        self._established = False
+
+    @property
+    def sequences(self) -> Sequences:
+        """To go on with, when the partition is taken back (A). Only while it is not unsettled."""
+        assert not self.unsettled
+        following = self._again[0].sequence if self._again else self._next_sequence
+        return Sequences(self.producer_id, self.producer_epoch, following)
+
+    def resume_sequences(self, known: Sequences) -> None:
+        """Before anything is sent: what was sent before under the same producer identity is continued (A)."""
+        if (known.producer_id, known.producer_epoch) == (self.producer_id, self.producer_epoch):
+            self._next_sequence = known.following
 
     def _pack(self, up_to: int) -> list[Sent]:
-        """The next waiting batch as it is; or it and those behind it packed anew, if it is small or cannot stay.
-
-        Raises WireError, with nothing changed, if that batch is corrupt.
-        """
-        batches = gathered(self._waiting, self.target, up_to, full=self._was_full)
-        self._was_full = self._was_full and bool(self._waiting)
-        try:
-            return self._packed(batches, up_to)
-        except WireError:
-            self._waiting.extendleft(reversed(batches))
-            if len(batches) == 1:
-                raise
-            # If one of those behind the first is corrupt, what is good goes out before it.
-            return self._pack(0)
-
-    def _packed(self, batches: list[AnyBatch], up_to: int) -> list[Sent]:
-        first = batches[0]
-        if len(batches) == 1 and goes_as_it_is(first, self.target, self.start):
-            return [self._sent(first)]
-        path = Path.MERGED if len(batches) > 1 or isinstance(first, Merged) else Path.ENCODED_ANEW
-        encoded = packed(batches, self.target, self.levels, up_to, self.start)
-        held = sum(batch.size for batch in batches)
-        pieces = self._sealed(encoded, self._next_sequence, tuple(batches), held, path)
-        if pieces and self.unfit is None:
-            self._next_sequence = next_sequence(pieces[-1].sequence, pieces[-1].record_count)
-        return pieces
-
-    def _sealed(
-        self,
-        encoded: Iterable[Encoded | TooLarge],
-        sequence: int,
-        sources: tuple[AnyBatch, ...],
-        held: int,
-        path: Path,
-    ) -> list[Sent]:
-        pieces: list[Sent] = []
-        for each in encoded:
-            if isinstance(each, TooLarge):
-                self._stop_at(Unfit(each.offset, each.size), sequence)
-                break
-            parts = self._addressed(each.batch, sequence)
-            pieces.append(
-                Sent(*parts, each.first_offset, each.last_offset, each.record_count, sequence, sources, 0, path)
-            )
-            sequence = next_sequence(sequence, each.record_count)
+        """What is sent next of what waits. Raises WireError, with nothing changed, if that is corrupt."""
+        producer = self._producer(self._next_sequence)
+        target, levels, full = self.target, self.levels, self._was_full
+        pieces, unfit, size = pack_next(self._waiting, target, levels, up_to, self.start, producer, full=full)
+        self._was_full = full and bool(self._waiting)
         if pieces:
-            pieces[-1].held = held
+            self._next_sequence = pieces[-1].next_sequence
         else:
-            self.held -= held
+            self.held -= size
+        if unfit is not None:
+            self._stop_at(unfit, self._next_sequence)
         return pieces
 
     def _stop_at(self, unfit: Unfit, sequence: int) -> None:
-        """Forget everything from `unfit` on, which will be fetched anew: `sequence` is that of its record."""
-        self.unfit, self._next_sequence = unfit, sequence
-        # Fetched anew, its batch may begin before it: `start` keeps what went out already from going out again.
+        """Forget everything from `unfit` on, which will be fetched again: `sequence` is that of its record."""
+        self.unfit, self._next_sequence, self._established = unfit, sequence, False
+        # Fetched again, its batch may begin before it: `start` keeps what went out already from going out again.
         self.next_fetch = self.start = unfit.offset
         self._leader_epoch = -1
-        dropped = [sent for sent in self._again if sent.first_offset >= unfit.offset]
-        self.held -= sum(batch.size for batch in self._waiting) + sum(sent.held for sent in dropped)
+        self.held -= sum(batch.size for batch in self._waiting)
         self._waiting.clear()
-        self._again = deque(sent for sent in self._again if sent.first_offset < unfit.offset)
+        # Those that wait for their answers are let go when they have them.
+        for some in (self._in_flight, self._again):
+            for sent in [s for s in some if self._is_behind_unfit(s) and (s.acknowledged or some is self._again)]:
+                some.remove(sent)
+                self._let_go(sent)
 
-    def _queue_again(self, some: Iterable[Sent]) -> None:
-        self._again = _in_order((*self._again, *some))
-
-    def _sent(self, batch: Batch) -> Sent:
-        sequence = self._next_sequence
-        parts = self._addressed(batch, sequence)
-        self._next_sequence = next_sequence(sequence, batch.record_count)
-        path = Path.MERGED if isinstance(batch, Merged) else Path.AS_IS
-        return Sent(
-            *parts, batch.base_offset, batch.last_offset, batch.record_count, sequence, (batch,), batch.size, path
-        )
-
-    def _addressed(self, batch: Batch, sequence: int) -> tuple[bytes, bytes]:
-        return batch.readdressed(
-            producer_id=self.producer_id,
-            producer_epoch=self.producer_epoch,
-            base_sequence=sequence,
-            transactional=self.transactional,
-        )
+    def _producer(self, sequence: int) -> Producer:
+        return Producer(self.producer_id, self.producer_epoch, sequence, self.transactional)
 
 
 def _in_order(some: Iterable[Sent]) -> deque[Sent]:

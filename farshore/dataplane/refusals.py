@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from farshore.dataplane.cargo import Sent, Unfit
+from farshore.errors import WireError
 from farshore.kafka.raw import Produced
 from farshore.kafka.raw_errors import Category, ErrorInfo
 from farshore.model import TopicPartition
@@ -37,6 +38,10 @@ def unfit_record(sent: Sent, answer: Produced, info: ErrorInfo) -> Unfit:
             offset, size = records[index][0], len(records[index][2])
     advice = _NO_KEY if info.name == "INVALID_RECORD" and "key" in said else _ADVICE.get(info.name)
     return Unfit(offset, size, "; ".join(part for part in (f"{info.name}: {said}".rstrip(": "), advice) if part))
+
+
+def corrupt(offset: int, error: WireError) -> str:
+    return f"offset {offset}: the source's log is corrupt: {error}; go past it with `farshore skip`"
 
 
 def refused(unfit: Unfit, remote: TopicPartition) -> str:

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Coroutine, Iterator, Sequence
 
 from farshore.dataplane import refusals
 from farshore.dataplane.cargo import Sent
-from farshore.dataplane.in_hand import Entry, InHand
+from farshore.dataplane.in_hand import Aborted, Entry, InHand
 from farshore.dataplane.transaction import Transaction
 from farshore.dataplane.trouble import Kind
 from farshore.errors import Fenced, KafkaError, WireError
@@ -19,6 +18,9 @@ _REQUEST_BYTES = 4 << 20
 _STOP_WITHIN_SECONDS = 20.0
 _FAR_SECONDS = 0.01
 _TICK_SECONDS = 0.1
+_REST_SECONDS = 60.0
+"""After which a broker may have forgotten the producer. It does so after producer.id.expiration.ms, counted from the
+newest timestamp of its last batch: old records may make it do so at any moment, which D and E of `partition` bear."""
 _UNSURE = (Category.NETWORK, Category.REPLICAS, Category.LEADERSHIP, Category.UNKNOWN)
 """After these a batch may have been appended all the same: a leader says that it no longer leads also to who waited for
 the replicas of what it has appended."""
@@ -29,7 +31,7 @@ class Sending:
         self._target = target
         self._hand = hand
         self._joining = asyncio.Lock()
-        self._requests: set[asyncio.Task[None]] = set()
+        self._requests: dict[asyncio.Task[None], None] = {}
 
     async def run(self) -> None:
         """Until cancelled."""
@@ -56,43 +58,79 @@ class Sending:
         for task in self._requests:
             task.cancel()
 
+    def _start(self, request: Coroutine[None, None, None]) -> None:
+        task = asyncio.create_task(request)
+        self._requests[task] = None
+        task.add_done_callback(self._ended)
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        """A bug ends the slot: what the task had in flight would stay there for good."""
+        del self._requests[task]
+        if not task.cancelled() and isinstance(error := task.exception(), Exception):
+            self._hand.break_off(error)
+
     def _round(self) -> bool:
         """One batch of each partition that has anything to be sent."""
         batches: dict[int, list[tuple[Entry, Sent]]] = {}
+        now = asyncio.get_running_loop().time()
         for entry in list(self._hand.loaded.values()):
             if entry.copy.idle and entry.copy.unfit is None:
                 del self._hand.loaded[entry.partition]
                 continue
-            if entry.target_leader is None or not entry.placed or entry.releasing or not entry.trouble.over:
+            if entry.target_leader is None or not entry.placed or not entry.trouble.over:
                 continue
-            sent = self._next_of(entry)
+            if (self._hand.paused or entry.releasing) and not self._has_to_settle(entry):
+                continue
+            sent = self._next_of(entry, now)
             if sent is not None:
                 batches.setdefault(entry.target_leader, []).append((entry, sent))
         for broker, all_of_it in batches.items():
             for some in _requests(all_of_it):
-                task = asyncio.create_task(self._produce(broker, some))
-                self._requests.add(task)
-                task.add_done_callback(self._requests.discard)
+                self._start(self._produce(broker, some))
         return bool(batches)
 
-    def _next_of(self, entry: Entry) -> Sent | None:
+    def _has_to_settle(self, entry: Entry) -> bool:
+        """Nothing else is sent while the slot is paused, so that without an open outcome there is none to become so."""
+        return self._hand.transaction is not None and entry.copy.unsettled
+
+    def _next_of(self, entry: Entry, now: float) -> Sent | None:
         copy = entry.copy
+        if now - entry.appended_at > _REST_SECONDS:
+            copy.rest()
         if copy.unfit is not None and copy.unfit is entry.told_unfit and not copy.in_flight:
             copy.try_unfit_again()
         try:
-            sent = copy.next_to_send(far=self._hand.quickest_answer > _FAR_SECONDS, only_again=self._hand.paused)
-        except WireError as error:
-            entry.trouble.begin(
-                f"offset {copy.position}: the source's log is corrupt: {error}; go past it with `farshore skip`",
-                Kind.REFUSED,
+            sent = copy.next_to_send(
+                far=self._hand.quickest_answer > _FAR_SECONDS, only_again=self._hand.paused or entry.releasing
             )
+        except WireError as error:
+            entry.trouble.begin(refusals.corrupt(copy.position, error), Kind.REFUSED)
             self._hand.place_again(entry)  # perhaps it was only the way here that damaged it
             return None
-        if sent is None and copy.unfit is not None:
+        if sent is None and copy.astray and not copy.in_flight:
+            self._renew(entry)
+        elif sent is None and copy.unfit is not None:
             entry.told_unfit = unfit = copy.unfit
             words = refusals.too_large if unfit.reason is None else refusals.refused
             entry.trouble.begin(words(unfit, entry.remote), Kind.REFUSED)
         return sent
+
+    def _renew(self, entry: Entry) -> None:
+        """Its producer has no next epoch: go on with another one."""
+        if self._hand.transaction is None and not entry.renewing:
+            entry.renewing = True
+            self._start(self._begin_producer(entry))
+
+    async def _begin_producer(self, entry: Entry) -> None:
+        try:
+            identity = await self._target.init_producer_id()
+        except KafkaError as error:
+            entry.trouble.begin(str(error))
+        else:
+            if entry.copy.astray:  # and not placed elsewhere meanwhile, which begins one too
+                entry.copy.begin_producer(*identity)
+        entry.renewing = False
+        self._hand.sendable.set()
 
     async def _produce(self, broker: int, batches: Sequence[tuple[Entry, Sent]]) -> None:
         parts = [ProducePartition(*e.remote, (sent.header, sent.payload)) for e, sent in batches]
@@ -100,7 +138,8 @@ class Sending:
         transaction = self._hand.transaction
         if transaction is not None and not await self._join(transaction, batches):
             return
-        began = time.monotonic()
+        loop = asyncio.get_running_loop()
+        began = loop.time()
         try:
             answers = await self._target.produce(
                 broker, parts, timeout=timeout, transactional_id=transaction.id if transaction else None
@@ -111,10 +150,14 @@ class Sending:
                 entry.trouble.begin(str(error))
             self._hand.stale.set()
         else:
-            self._hand.note_answer(time.monotonic() - began)
+            now = loop.time()
+            self._hand.note_answer(now - began)
             sent_to = {(e.remote.topic, e.remote.partition): (e, sent) for e, sent in batches}
             for answer in answers:
-                self._answered(*sent_to[answer.topic, answer.partition], answer)
+                self._answered(*sent_to.pop((answer.topic, answer.partition)), answer, now)
+            for entry, sent in sent_to.values():
+                entry.copy.send_again(sent)
+                entry.trouble.begin(f"{entry.remote}: the broker has not said what became of {sent.size} bytes")
         self._hand.sendable.set()
 
     async def _join(self, transaction: Transaction, batches: Sequence[tuple[Entry, Sent]]) -> bool:
@@ -136,19 +179,31 @@ class Sending:
             self._hand.sendable.set()
         return not failed
 
-    def _answered(self, entry: Entry, sent: Sent, answer: Produced) -> None:
+    def _answered(self, entry: Entry, sent: Sent, answer: Produced, now: float) -> None:
         info = error_info(answer.error)
         if info.category in (Category.NONE, Category.DUPLICATE):
+            entry.appended_at = now
             known = answer.base_offset if info.category is Category.NONE and answer.base_offset >= 0 else None
             self._acknowledged(entry, sent, known)
-        elif info.category is Category.TOO_LARGE:
-            # The broker does not say what it would take: half of what it refused, down to single records.
-            limit = max(sent.size // 2, 256) if sent.record_count > 1 else sent.size - 1
-            entry.copy.split(sent, limit)
-        elif info.category is Category.REFUSED_BY_TOPIC:
-            entry.copy.refuse(sent, refusals.unfit_record(sent, answer, info))
+        elif info.category in (Category.TOO_LARGE, Category.REFUSED_BY_TOPIC):
+            self._refused(entry, sent, answer)
         else:
             self._failed(entry, sent, answer)
+        if entry.copy.astray and self._hand.transaction is not None:
+            self._hand.break_off(Aborted(f"{entry.remote}: what became of a batch will not be known"))
+
+    def _refused(self, entry: Entry, sent: Sent, answer: Produced) -> None:
+        info = error_info(answer.error)
+        try:
+            if info.category is Category.REFUSED_BY_TOPIC:
+                entry.copy.refuse(sent, refusals.unfit_record(sent, answer, info))
+            else:
+                # The broker does not say what it would take: half of what it refused, down to single records.
+                limit = max(sent.size // 2, 256) if sent.record_count > 1 else sent.size - 1
+                entry.copy.split(sent, limit)
+        except WireError as error:
+            entry.copy.send_again(sent, unsure=False)
+            entry.trouble.begin(f"{info.name}, and {refusals.corrupt(sent.first_offset, error)}", Kind.REFUSED)
 
     def _acknowledged(self, entry: Entry, sent: Sent, base_offset: int | None) -> None:
         hand = self._hand
@@ -170,15 +225,16 @@ class Sending:
 
     def _failed(self, entry: Entry, sent: Sent, answer: Produced) -> None:
         info, copy = error_info(answer.error), entry.copy
+        said = f"{entry.remote}: {info}"
         copy.send_again(sent, unsure=info.category in _UNSURE)
         if info.category in (Category.SEQUENCE, Category.FENCED) and copy.is_oldest_and_alone(sent):
+            copy.give_up_identity()
             if self._hand.transaction is not None:
-                self._hand.break_off(Fenced(f"{entry.remote}: {info}", cluster=self._target.alias))
-            elif not copy.begin_epoch():
-                self._hand.place_again(entry)  # which begins another producer
+                fenced = info.category is Category.FENCED
+                self._hand.break_off(Fenced(said, cluster=self._target.alias) if fenced else Aborted(said))
             return
         if info.category is Category.TRANSACTION and self._hand.transaction is not None:
-            self._hand.break_off(Fenced(f"{entry.remote}: {info}", cluster=self._target.alias))
+            self._hand.break_off(Aborted(said))
             return
         if info.category is not Category.SEQUENCE:
             # Those behind a batch that failed are out of sequence, which is no trouble of their own.

@@ -16,14 +16,14 @@ the connection to each source broker keeps the memory of one answer, 17 MB at mo
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from farshore.dataplane.assignment import Copied, Gap, Limits, Resume
 from farshore.dataplane.board import TroubleReport
 from farshore.dataplane.cargo import Path
 from farshore.dataplane.fetching import Fetching
 from farshore.dataplane.finding import Finding
-from farshore.dataplane.in_hand import Entry, InHand
+from farshore.dataplane.in_hand import Aborted, Entry, InHand
 from farshore.dataplane.partition import PartitionCopy
 from farshore.dataplane.progress import Progress
 from farshore.dataplane.sending import Sending
@@ -34,6 +34,7 @@ from farshore.model import TopicPartition
 
 _PAUSE_SECONDS = 0.02
 _SETTLE_PAUSE_SECONDS = 0.002
+_RELEASE_WITHIN_SECONDS = 10.0
 _HOPELESS_SECONDS = 10.0
 # While a topic is being made, or a broker gives up its leadership, each of its partitions is in trouble for a moment.
 _QUIET_SECONDS = 2.0
@@ -62,18 +63,21 @@ class Slot:
         transaction, limits = self._hand.transaction, self._hand.limits
         identity = transaction.identity if transaction else await self._finding.new_producer()
         committed = limits.isolation_level is IsolationLevel.READ_COMMITTED
-        for each in copied:
+        for each in sorted(copied, key=lambda each: each.partition):
+            copy = PartitionCopy(
+                0,
+                identity.producer_id,
+                each.takes,
+                committed,
+                identity.producer_epoch,
+                transaction is not None,
+                limits.levels,
+            )
+            if each.remote in self._hand.sequences:
+                copy.resume_sequences(self._hand.sequences.pop(each.remote))
             self._hand.entries[each.partition] = Entry(
                 each,
-                PartitionCopy(
-                    0,
-                    identity.producer_id,
-                    each.takes,
-                    committed,
-                    identity.producer_epoch,
-                    transaction is not None,
-                    limits.levels,
-                ),
+                copy,
                 resumes.get(each.partition),
                 Trouble(f"{each.partition} to {each.remote}", quiet=_QUIET_SECONDS, tell=self._telling.tell),
                 limits.partition_fetch_bytes,
@@ -81,36 +85,66 @@ class Slot:
         self._hand.unplaced.set()
 
     async def release(self, partitions: Collection[TopicPartition]) -> None:
-        """Nothing of these is in flight any more when it returns, and nothing will be."""
-        leaving = [self._hand.entries[partition] for partition in partitions]
+        """Nothing of these is in flight any more when it returns, and nothing will be.
+
+        Under a transaction no outcome of theirs is open either, or else it would be committed without anybody knowing
+        what is in it. What is not known within ten seconds breaks the slot off: raises Aborted.
+        """
+        leaving = [self._hand.entries[partition] for partition in sorted(partitions)]
         for entry in leaving:
             entry.releasing = True
+        if self._hand.transaction is not None:
+            await self._know_all_of(leaving)
         while any(entry.copy.in_flight for entry in leaving):
             await asyncio.sleep(_PAUSE_SECONDS)
-        for partition in partitions:
-            del self._hand.entries[partition]
-            self._hand.loaded.pop(partition, None)
+        for entry in leaving:
+            if self._hand.transaction is not None:
+                self._hand.sequences[entry.remote] = entry.copy.sequences
+            del self._hand.entries[entry.partition]
+            self._hand.loaded.pop(entry.partition, None)
         self._telling.tell_all()  # what there is to say of them is said before others have them
+
+    async def _know_all_of(self, leaving: Sequence[Entry]) -> None:
+        loop = asyncio.get_running_loop()
+        give_up_at = loop.time() + _RELEASE_WITHIN_SECONDS
+        while unsettled := [entry for entry in leaving if entry.copy.unsettled]:
+            self._raise_if_broken()
+            if loop.time() > give_up_at:
+                error = Aborted(f"{unsettled[0].partition} is released, and what became of its batches is not known")
+                self._hand.break_off(error)
+                raise error
+            self._hand.sendable.set()
+            await asyncio.sleep(_PAUSE_SECONDS)
 
     async def settle(self, within: float) -> list[TopicPartition]:
         """Send nothing new, and wait until no outcome is open. Those that are not settled within that time.
 
-        What waits goes on with `go_on`.
+        If there are none, nothing at all is sent from the moment that this was found until `go_on`: neither what waits
+        to be sent again nor pieces of what was packed. Raises Aborted if the slot is broken off: then there is nothing
+        to be committed.
         """
         self._hand.paused = True
         give_up_at = asyncio.get_running_loop().time() + within
         while True:
-            open_ones = [p for p, entry in self._hand.entries.items() if entry.copy.in_flight or entry.copy.unsure]
-            if not open_ones or self._hand.broken.done() or asyncio.get_running_loop().time() > give_up_at:
-                return open_ones
+            self._raise_if_broken()
+            unsettled = [partition for partition, entry in self._hand.entries.items() if entry.copy.unsettled]
+            # With `run`, `broken` ends too: then nothing is sent that could settle anything.
+            if not unsettled or self._hand.broken.done() or asyncio.get_running_loop().time() > give_up_at:
+                return unsettled
             self._hand.sendable.set()
             await asyncio.sleep(_SETTLE_PAUSE_SECONDS)
+
+    def _raise_if_broken(self) -> None:
+        broken = self._hand.broken
+        if broken.done() and not broken.cancelled():
+            raise Aborted(f"the slot is broken off: {broken.exception()}")
 
     def break_off(self, error: Exception) -> None:
         """Let `run` raise this."""
         self._hand.break_off(error)
 
     def go_on(self) -> None:
+        """After `settle`: send again."""
         self._hand.paused = False
         self._hand.sendable.set()
 
@@ -148,8 +182,8 @@ class Slot:
             )
         ]
         try:
-            done, _ = await asyncio.wait(working, return_when=asyncio.FIRST_COMPLETED)
-            for task in done:
+            await asyncio.wait(working, return_when=asyncio.FIRST_COMPLETED)
+            for task in (each for each in working if each.done()):
                 task.result()  # a bug shows here instead of leaving the slot half alive
         finally:
             for task in working:

@@ -19,9 +19,10 @@ from farshore.config.settings import Client, ConsumerTuning, ProducerTuning
 from farshore.dataplane import board
 from farshore.dataplane.assignment import Limits
 from farshore.dataplane.bookkeeping import Bookkeeper, Books
-from farshore.dataplane.committing import Aborted, Committing
+from farshore.dataplane.committing import Committing
 from farshore.dataplane.flushing import Flushing, Reporting
 from farshore.dataplane.following import Asides, Following
+from farshore.dataplane.in_hand import Aborted
 from farshore.dataplane.lease import LeasedCluster, SlotLease
 from farshore.dataplane.progress import Progress
 from farshore.dataplane.slot import Slot

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from hypothesis import strategies as st
 
@@ -33,27 +34,41 @@ def batch_at(base_offset: int, records: list[RawRecord], codec: Codec) -> bytes:
     return base_offset.to_bytes(8, "big") + data[8:]
 
 
+class Refused(NamedTuple):
+    """By the topic's settings, because of the record at this index; nothing of the batch was appended."""
+
+    at: int
+
+
 @dataclass
 class Broker:
-    """A target partition: checks sequences as Kafka does, and keeps what was appended."""
+    """A target partition: checks batches as Kafka does, in the same order, and keeps what was appended.
+
+    Validity comes first, so that what was appended already may be refused when it is sent again. Of a producer's
+    batches the last five are known again. `refuses` are timestamps.
+    """
 
     max_message_bytes: int
     log: list[RawRecord] = field(default_factory=list)
+    refuses: set[int] = field(default_factory=set)
     epoch: int = -1
     expected: int | None = None
-    remembered: dict[tuple[int, int], int] = field(default_factory=dict)
+    remembered: dict[tuple[int, int, int], int] = field(default_factory=dict)
 
-    def append(self, data: bytes) -> int | str:
+    def append(self, data: bytes) -> int | str | Refused:
         (batch,) = Scan(data)
         assert isinstance(batch, Batch)
         batch.check_crc()
         if batch.size > self.max_message_bytes:
             return "TOO_LARGE"
-        key = (batch.producer_epoch, batch.base_sequence)
-        if key in self.remembered:
-            return "DUPLICATE"
+        records = records_of(batch)
+        for index, (_, timestamp, _) in enumerate(records):
+            if timestamp in self.refuses:
+                return Refused(index)
         if batch.producer_epoch < self.epoch:
             return "FENCED"
+        if _key(batch) in self.remembered:
+            return "DUPLICATE"
         if batch.producer_epoch > self.epoch and self.epoch >= 0:
             assert batch.base_sequence == 0, "a new epoch begins at sequence 0"
         elif self.expected is not None and batch.base_sequence != self.expected:
@@ -61,15 +76,31 @@ class Broker:
         self.epoch = batch.producer_epoch
         self.expected = next_sequence(batch.base_sequence, batch.record_count)
         base = len(self.log)
-        self.log += records_of(batch)
-        self.remembered[key] = base
+        self.log += records
+        self.remembered[_key(batch)] = base
+        for forgotten in list(self.remembered)[:-5]:
+            del self.remembered[forgotten]
         return base
 
     def base_of(self, data: bytes) -> int:
         """Where it was appended."""
         (batch,) = Scan(data)
         assert isinstance(batch, Batch)
-        return self.remembered[batch.producer_epoch, batch.base_sequence]
+        return self.remembered[_key(batch)]
+
+    def fence(self, epoch: int) -> None:
+        """As the marker does that ends a transaction whose producer goes on under another epoch."""
+        self.epoch, self.expected = epoch, 0
+        self.remembered.clear()
+
+    def forget_producer(self) -> None:
+        """As brokers do after a while: from then on they take any first sequence."""
+        self.epoch, self.expected = -1, None
+        self.remembered.clear()
+
+
+def _key(batch: Batch) -> tuple[int, int, int]:
+    return batch.producer_epoch, batch.base_sequence, batch.record_count
 
 
 @st.composite
