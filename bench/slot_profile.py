@@ -27,6 +27,7 @@ from bench.disk import tally
 from bench.load import create_topic, delete_topics, write_payloads, write_topic
 from bench.measure import LogEnds
 from bench.scene import BROKER_OPTIONS, Scene
+from farshore.clock import SYSTEM_CLOCK
 from farshore.config.security import Connection
 from farshore.dataplane.assignment import Copied, Limits
 from farshore.dataplane.progress import Progress
@@ -49,7 +50,7 @@ async def copy(scene: Scene, remote: str, partitions: int) -> Slot:
         RawCluster(_connection(scene.source), alias="A", client_id="profile") as source,
         RawCluster(_connection(scene.target), alias="B", client_id="profile") as target,
     ):
-        slot = Slot(source, target, Limits(), Progress())
+        slot = Slot(source, target, Limits(), Progress(), SYSTEM_CLOCK)
         ends = await log_ends(source, topic_partitions, At.LATEST)
         await slot.take([Copied(each, TopicPartition(remote, each.partition)) for each in topic_partitions], {})
         await slot.run(asyncio.Event(), ends)

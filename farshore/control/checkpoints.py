@@ -24,7 +24,7 @@ from farshore.kafka.cluster import Cluster
 from farshore.kafka.facts import Record
 from farshore.kafka.groups import committed_offsets, list_groups
 from farshore.kafka.internal_topics.reader import read_committed
-from farshore.kafka.small_records import SmallRecord, SmallRecords
+from farshore.kafka.internal_topics.writer import InternalRecord, RecordWriter
 from farshore.model import Flow, TopicPartition
 from farshore.wire.internal import encode_checkpoint
 
@@ -64,7 +64,7 @@ class Checkpoints:
         source: Cluster,
         target: Cluster,
         translation: Translation,
-        writer: SmallRecords,
+        writer: RecordWriter,
         *,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
@@ -191,7 +191,7 @@ class Checkpoints:
                 except MalformedRecord as error:
                     problems.append(Problem(checkpoint.group, f"no checkpoint can be written: {error}"))
                 else:
-                    records.append(SmallRecord(topic, 0, key, value, timestamp_ms=listed_at_ms))
+                    records.append(InternalRecord(topic, 0, key, value, timestamp_ms=listed_at_ms))
                     written.append(checkpoint)
             self._writer.write(records)
             self._published.add(written)

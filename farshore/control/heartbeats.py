@@ -25,7 +25,7 @@ from farshore.errors import KafkaError, MalformedRecord
 from farshore.kafka.cluster import Cluster
 from farshore.kafka.facts import Record
 from farshore.kafka.internal_topics.reader import read_committed
-from farshore.kafka.small_records import SmallRecord, SmallRecords
+from farshore.kafka.internal_topics.writer import InternalRecord, RecordWriter
 from farshore.model import Flow, Heartbeat
 from farshore.naming import HEARTBEATS, ReplicationPolicy
 from farshore.wire.internal import decode_heartbeat, encode_heartbeat
@@ -44,7 +44,7 @@ class Heartbeats:
     name = "heartbeats"
 
     def __init__(
-        self, flow: Flow, settings: HeartbeatSettings, writer: SmallRecords, *, clock: Clock = time.time
+        self, flow: Flow, settings: HeartbeatSettings, writer: RecordWriter, *, clock: Clock = time.time
     ) -> None:
         enabled = settings.emit_heartbeats_enabled
         self.every = settings.emit_heartbeats_interval.total_seconds() if enabled else 0.0
@@ -55,7 +55,7 @@ class Heartbeats:
     def run(self) -> Sequence[Problem]:
         now = round(self._clock() * 1000)
         key, value = encode_heartbeat(Heartbeat(self._flow.source, self._flow.target, now))
-        self._writer.write([SmallRecord(HEARTBEATS, 0, key, value, timestamp_ms=now)])
+        self._writer.write([InternalRecord(HEARTBEATS, 0, key, value, timestamp_ms=now)])
         return ()
 
 

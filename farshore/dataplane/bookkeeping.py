@@ -1,24 +1,25 @@
-"""The records that go with the copying: positions, offset syncs, ledger runs and reports, into Kafka and back."""
+"""The records that go with the copying: positions, offset syncs, ledger runs, gaps and reports."""
 
 from __future__ import annotations
 
 import contextlib
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from types import TracebackType
-from typing import Self
+from typing import TypeGuard
 
-from farshore.config.security import Connection
+from farshore.clock import Clock
 from farshore.config.settings import FlowSettings
+from farshore.dataplane import board
 from farshore.dataplane.assignment import Resume
 from farshore.dataplane.progress import Notes
 from farshore.errors import MalformedRecord
 from farshore.kafka.facts import Record
-from farshore.kafka.internal_topics.reader import read_committed
-from farshore.kafka.small_records import SmallRecord, SmallRecords
-from farshore.model import Flow, Lineage, OffsetSync, Run, TopicPartition
-from farshore.naming import ledger_topic
+from farshore.kafka.internal_topics.reader import read_topic
+from farshore.kafka.internal_topics.writer import InternalRecord, InternalWriter
+from farshore.kafka.raw import IsolationLevel, RawCluster
+from farshore.model import Flow, Lineage, OffsetSync, Position, Run, TopicPartition
+from farshore.naming import board_topic, ledger_topic
 from farshore.wire.internal import encode_offset_sync
 from farshore.wire.positions import (
     LINEAGE_HEADER,
@@ -33,7 +34,7 @@ from farshore.wire.runs import RUN_HEADER, encode_run_header, encode_runs
 
 _log = logging.getLogger(__name__)
 
-_REQUEST_TIMEOUT = 30.0
+_PATIENCE_SECONDS = 30.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +47,7 @@ class Books:
     ledger_topic: str
     syncs_topic: str | None
     syncs_on_source: bool
+    board_topic: str
 
     @classmethod
     def of(cls, flow: FlowSettings, positions_partitions: int) -> Books:
@@ -59,91 +61,110 @@ class Books:
             ledger_topic=ledger_topic(flow.flow.source),
             syncs_topic=source.offset_syncs_topic if source.emit_offset_syncs_enabled else None,
             syncs_on_source=source.offset_syncs_topic_location == "source",
+            board_topic=board_topic(flow.flow.source),
         )
 
 
 class Bookkeeper:
-    """Of one flow. Every call blocks: in an event loop call it in a thread, one at a time; beside it `write_syncs`."""
+    """Of one flow, over the clients of its two clusters. One call at a time; beside it `write_syncs`."""
 
-    def __init__(self, books: Books, flow: Flow, source: Connection, target: Connection, client_id: str) -> None:
+    def __init__(self, books: Books, flow: Flow, source: RawCluster, target: RawCluster, clock: Clock) -> None:
         self._books = books
         self._flow = flow
-        self._connection = target
-        self._to_target = SmallRecords(target, cluster=flow.target, client_id=client_id)
-        where, cluster = (source, flow.source) if books.syncs_on_source else (target, flow.target)
-        self._to_syncs = SmallRecords(where, cluster=cluster, client_id=client_id)
-        self._told = False
+        self._target = target
+        self._to_target = InternalWriter(target, clock)
+        self._to_syncs = InternalWriter(source if books.syncs_on_source else target, clock)
+        self._warned = False
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._to_target.close()
-        self._to_syncs.close()
-
-    def positions(self) -> dict[TopicPartition, Resume]:
+    async def positions(self) -> dict[TopicPartition, Resume]:
         """Where every partition of the flow stands, as its position says."""
-        return read_positions(self._books, self._flow, self._connection, self._skipped)
+        return await read_positions(self._books, self._flow, self._target, self._skipped)
 
     def _skipped(self, record: Record, error: MalformedRecord) -> None:
-        if not self._told:
-            self._told = True
+        if not self._warned:
+            self._warned = True
             place = f"{self._books.positions_topic}-{record.partition} offset {record.offset}"
             _log.warning("%s holds no position; all such records are left out: %s", place, error)
 
-    def write(self, notes: Notes) -> None:
-        """Positions and runs."""
+    async def write(self, notes: Notes) -> None:
+        """Positions and runs, and before them the gaps that the positions pass."""
+        await self.write_gaps(notes)
         records = self.records(notes)
         if records:
-            self._to_target.write(records)
+            await self._to_target.write(records)
 
-    def write_syncs(self, notes: Notes, within: float) -> None:
+    async def write_gaps(self, notes: Notes) -> None:
+        """To the board. A gap that is found again, after a crash before its position was written, has the same key."""
+        await self.tell(notes.gaps)
+
+    async def write_syncs(self, notes: Notes, within: float) -> None:
         if self._books.syncs_topic is not None and notes.syncs:
             syncs = [self._sync(sync, run, self._books.syncs_topic) for sync, run in notes.syncs]
-            self._to_syncs.write(syncs, within)
+            await self._to_syncs.write(syncs, within)
 
-    def records(self, notes: Notes) -> list[SmallRecord]:
+    def records(self, notes: Notes) -> list[InternalRecord]:
         """Positions and runs, as they are written to the target."""
-        records = [self._position(partition, last, lineage) for partition, last, lineage in notes.positions]
+        records = position_records(self._books, self._flow, notes.positions)
         if self._books.syncs_topic is not None:
             records += [
-                SmallRecord(self._books.ledger_topic, 0, key, value)
+                InternalRecord(self._books.ledger_topic, 0, key, value)
                 for partition, runs in notes.runs
                 for key, value in encode_runs(partition, runs)
             ]
         return records
 
-    def tell(self, topic: str, key: bytes, value: bytes) -> None:
-        self._to_target.write([SmallRecord(topic, 0, key, value)])
+    async def tell(self, entries: Iterable[board.Entry]) -> None:
+        """Put entries on the board."""
+        records = board_records(self._books.board_topic, entries)
+        if records:
+            await self._to_target.write(records)
 
-    def _position(self, partition: TopicPartition, last: int, lineage: Lineage | None) -> SmallRecord:
-        key = source_key(self._books.connector, self._flow.source, partition)
-        where = partition_for_key(key, self._books.positions_partitions)
-        headers = ((LINEAGE_HEADER, encode_lineage(lineage)),) if lineage else ()
-        return SmallRecord(self._books.positions_topic, where, key, position_value(last), headers)
-
-    def _sync(self, sync: OffsetSync, run: Run, topic: str) -> SmallRecord:
-        return SmallRecord(topic, 0, *encode_offset_sync(sync), ((RUN_HEADER, encode_run_header(run)),))
+    def _sync(self, sync: OffsetSync, run: Run, topic: str) -> InternalRecord:
+        return InternalRecord(topic, 0, *encode_offset_sync(sync), ((RUN_HEADER, encode_run_header(run)),))
 
 
-def read_positions(
-    books: Books, flow: Flow, target: Connection, skipped: Callable[[Record, MalformedRecord], None] | None = None
+def board_records(topic: str, entries: Iterable[board.Entry | board.CountedGap]) -> list[InternalRecord]:
+    records = []
+    for entry in entries:
+        if isinstance(entry, board.CountedGap):
+            records.append(InternalRecord(topic, 0, board.gap_key(entry), None))
+        else:
+            records += [InternalRecord(topic, 0, key, value) for key, value in board.encode(entry)]
+    return records
+
+
+def position_records(
+    books: Books, flow: Flow, positions: Iterable[tuple[TopicPartition, int, Lineage]]
+) -> list[InternalRecord]:
+    """MirrorMaker 2's own records, each with the offset of the last record copied, and our lineage as a header."""
+    records = []
+    for partition, last, lineage in positions:
+        key = source_key(books.connector, flow.source, partition)
+        where = partition_for_key(key, books.positions_partitions)
+        headers = ((LINEAGE_HEADER, encode_lineage(lineage)),)
+        records.append(InternalRecord(books.positions_topic, where, key, position_value(last), headers))
+    return records
+
+
+async def read_positions(
+    books: Books,
+    flow: Flow,
+    target: RawCluster,
+    skipped: Callable[[Record, MalformedRecord], None] | None = None,
 ) -> dict[TopicPartition, Resume]:
     """Where every partition of the flow stands, as its position says. Raises KafkaError.
 
     `skipped` is told of records that cannot be read.
     """
     found: dict[TopicPartition, Resume] = {}
-    for record in read_position_records(books, flow, target):
+    for record in await read_position_records(books, flow, target):
         try:
             position = decode_position(record.key, record.value)
         except MalformedRecord as error:
             if skipped is not None:
                 skipped(record, error)
             continue
-        if position and position.connector == books.connector and position.cluster == flow.source:
+        if _is_ours(position, books, flow):
             if position.offset is None:
                 found.pop(position.partition, None)
             else:
@@ -151,15 +172,41 @@ def read_positions(
     return found
 
 
-def read_position_records(books: Books, flow: Flow, target: Connection) -> list[Record]:
-    """All records of the topic that positions are in, those of others too. Raises KafkaError."""
-    return read_committed(
+async def read_position_records(books: Books, flow: Flow, target: RawCluster) -> list[Record]:
+    """All committed records of the topic that positions are in, those of others too. Raises KafkaError.
+
+    Up to the high watermark: an open transaction of another slot, or of a foreign connector in a shared topic, must not
+    hide positions that were committed behind its first record, or what they tell of would be copied again.
+    """
+
+    def ours(record: Record) -> bool:
+        with contextlib.suppress(MalformedRecord):
+            return _is_ours(decode_position(record.key, record.value), books, flow)
+        return False
+
+    return await read_topic(
         target,
-        cluster=flow.target,
-        topic=books.positions_topic,
-        partitions=books.positions_partitions,
-        request_timeout=_REQUEST_TIMEOUT,
+        books.positions_topic,
+        books.positions_partitions,
+        patience=_PATIENCE_SECONDS,
+        ours=ours,
+        on_wait=lambda reason: _log.warning("%s: positions cannot be read yet: %s", flow, reason),
     )
+
+
+async def read_uncommitted_position_records(books: Books, target: RawCluster) -> list[Record]:
+    """All records of that topic, those of aborted transactions too. Raises KafkaError."""
+    return await read_topic(
+        target,
+        books.positions_topic,
+        books.positions_partitions,
+        patience=_PATIENCE_SECONDS,
+        isolation_level=IsolationLevel.READ_UNCOMMITTED,
+    )
+
+
+def _is_ours(position: Position | None, books: Books, flow: Flow) -> TypeGuard[Position]:
+    return position is not None and (position.connector, position.cluster) == (books.connector, flow.source)
 
 
 def lineage_of(record: Record) -> Lineage | None:

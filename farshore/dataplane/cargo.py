@@ -35,9 +35,10 @@ class Target:
 class Sent:
     """A batch on its way: the two parts as sent, which upstream offsets they hold, and the batches they came from.
 
-    `held` bytes of the budget go back when it is acknowledged. `base_offset` None: written, at an offset that the
-    broker no longer knows. `unsure`: the answer to it, or to a batch that it is a piece of, was lost, so that it may
-    have been appended although it is not acknowledged.
+    `before_epoch`: it was acknowledged before its turn, and those before it go out under a later epoch, so that they
+    lie behind it on the target. `held` bytes of the budget go back when it is acknowledged. `base_offset` None:
+    written, at an offset that the broker no longer knows. `unsure`: the answer to it, or to a batch that it is a piece
+    of, was lost, so that it may have been appended although it is not acknowledged.
     """
 
     header: bytes
@@ -52,6 +53,7 @@ class Sent:
     acknowledged: bool = False
     unsure: bool = False
     base_offset: int | None = None
+    before_epoch: bool = False
 
     @property
     def run(self) -> Run | None:

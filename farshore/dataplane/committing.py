@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import time
+from dataclasses import replace
 
+from farshore.clock import Clock
 from farshore.dataplane.bookkeeping import Bookkeeper
 from farshore.dataplane.flushing import FLUSH_EVERY_SECONDS, Flushing, Reporting
-from farshore.dataplane.in_hand import Aborted
+from farshore.dataplane.in_hand import StartOver
 from farshore.dataplane.lease import SlotLease
 from farshore.dataplane.progress import Notes, Progress
 from farshore.dataplane.slot import Slot
@@ -29,17 +30,18 @@ class Committing(Flushing):
         keeper: Bookkeeper,
         lease: SlotLease,
         reporting: Reporting,
+        clock: Clock,
         transaction: Transaction,
         interval: float,
     ) -> None:
-        super().__init__(slot, progress, keeper, lease, reporting)
+        super().__init__(slot, progress, keeper, lease, reporting, clock)
         self._transaction = transaction
         self._interval = interval
 
     async def run(self) -> None:
-        """Until cancelled. Raises Aborted."""
+        """Until cancelled. Raises StartOver."""
         loop = asyncio.get_running_loop()
-        next_commit = loop.time()  # at once: what an aborted transaction left is overwritten
+        next_commit = loop.time()  # at once: positions that an aborted transaction left are overwritten
         next_report = loop.time() + FLUSH_EVERY_SECONDS
         while True:
             await asyncio.sleep(_LOOK_EVERY_SECONDS)
@@ -56,7 +58,7 @@ class Committing(Flushing):
                 await self._report_if_possible("running")
 
     async def flush(self, state: str = "running", *, letting_go: bool = False) -> None:
-        """Commit what there is. Raises Aborted."""
+        """Commit what there is. Raises StartOver."""
         async with self._writing:
             if self._lease.ousted is not None:
                 await self._transaction.abort()
@@ -78,16 +80,20 @@ class Committing(Flushing):
             left = Notes(syncs=due.syncs)
             self._syncing.begin(left.syncs)
             return left
+        # From here to `go_on` nothing is appended but what `write` does: the positions are of what was sent before.
         unsettled = await self._slot.settle(_SETTLE_WITHIN_SECONDS)
         if unsettled:
-            raise Aborted(f"what became of batches of {_some(unsettled)} is not known", tuple(unsettled))
+            raise StartOver(f"what became of batches of {_some(unsettled)} is not known", tuple(unsettled))
         notes = self._notes(letting_go)
         try:
-            await self._transaction.write(self._keeper.records(notes), int(time.time() * 1000))
-            await self._transaction.commit()
+            await self._keeper.write_gaps(notes)
+            await self._transaction.write(self._keeper.records(notes))
+            answered = await self._transaction.commit()
         except KafkaError as error:
-            raise Aborted(str(error)) from error
-        self._progress.wrote(Notes(notes.positions, (), notes.runs))
+            raise StartOver(str(error)) from error
+        self._progress.wrote(replace(notes, syncs=()))
+        if not answered:
+            raise StartOver("it is committed, but the request to commit it may arrive once more")
         self._slot.go_on()
         self._syncing.begin(notes.syncs)
         return notes
@@ -95,7 +101,7 @@ class Committing(Flushing):
     def _notes(self, letting_go: bool) -> Notes:
         due = self._progress.due()
         more = self._progress.open_runs().runs if letting_go else ()
-        return Notes(due.positions, due.syncs, (*due.runs, *more))
+        return replace(due, runs=(*due.runs, *more))
 
 
 def _some(partitions: list[TopicPartition]) -> str:

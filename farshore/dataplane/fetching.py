@@ -11,6 +11,7 @@ import asyncio
 import time
 from collections.abc import Iterable
 
+from farshore.clock import Clock
 from farshore.dataplane.in_hand import Entry, InHand, OpenTransaction
 from farshore.dataplane.trouble import Kind
 from farshore.errors import KafkaError, WireError
@@ -29,9 +30,10 @@ _LONG_OPEN_SECONDS = 10.0
 
 
 class Fetching:
-    def __init__(self, source: RawCluster, hand: InHand) -> None:
+    def __init__(self, source: RawCluster, hand: InHand, clock: Clock) -> None:
         self._source = source
         self._hand = hand
+        self._clock = clock
         self._limits = hand.limits
         self._brokers = 0
         self._sessions: dict[int, FetchSession] = {}
@@ -43,7 +45,7 @@ class Fetching:
             while True:
                 leaders = {e.source_leader for e in self._hand.entries.values() if e.source_leader is not None}
                 self._brokers = len(leaders)
-                for broker in leaders - polling.keys():
+                for broker in sorted(leaders - polling.keys()):
                     polling[broker] = asyncio.create_task(self._keep_polling(broker))
                 if polling:
                     await asyncio.wait(polling.values(), timeout=0.2, return_when=asyncio.FIRST_COMPLETED)
@@ -95,8 +97,9 @@ class Fetching:
         hand.pace.spend(brought)
         for answer in [*answers, *self._unchanged(session, asked, answers)]:
             taken = hand.entries.get(TopicPartition(answer.topic, answer.partition))
-            # Sent back meanwhile, it has no use for an answer to what it asked before: to take it would be a gap.
-            if taken is not None and taken.placed and taken.copy.next_fetch == session.asked_at(*taken.partition):
+            # Sent back meanwhile, or placed again, it has no use for an answer to what it asked before: to take it
+            # would be a gap, or another log's.
+            if taken is not None and taken.placed and taken.has_asked(session.asked(*taken.partition)):
                 await self._take(taken, answer)
             else:
                 session.begin_anew()  # the broker tells only once what nobody has taken now
@@ -195,8 +198,8 @@ class Fetching:
             return
         known = entry.open_transaction
         if known is None or known.offset != stable:
-            entry.open_transaction = OpenTransaction(stable, time.time())
-        elif known.told is None and time.time() - known.since > _LONG_OPEN_SECONDS:
+            entry.open_transaction = OpenTransaction(stable, self._clock.wall())
+        elif known.told is None and self._clock.wall() - known.since > _LONG_OPEN_SECONDS:
             known.told = await self._first_batch(entry, stable)
 
     async def _first_batch(self, entry: Entry, offset: int) -> str:

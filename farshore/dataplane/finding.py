@@ -5,17 +5,17 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-import time
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 
+from farshore.clock import Clock
 from farshore.dataplane.assignment import SKIPPED_BY_HAND, Gap, Resume
 from farshore.dataplane.in_hand import Entry, InHand
 from farshore.dataplane.placing import Begin, RemoteLog, SourceLog, Stop, place
 from farshore.dataplane.trouble import Kind, Trouble
 from farshore.errors import Fenced, KafkaError
-from farshore.kafka.raw import At, ClusterMetadata, ListedOffset, ProducerIdentity, RawCluster
-from farshore.kafka.raw_errors import Category, error_info
+from farshore.kafka.raw import At, ClusterMetadata, EpochEnd, ListedOffset, ProducerIdentity, RawCluster
+from farshore.kafka.raw_errors import UNSUPPORTED_VERSION, Category, ErrorInfo, error_info
 from farshore.model import Lineage, TopicPartition
 
 _log = logging.getLogger(__name__)
@@ -35,15 +35,30 @@ class _Facts:
     starts: dict[TopicPartition, ListedOffset]
     ends: dict[TopicPartition, ListedOffset]
     remote_ends: dict[TopicPartition, ListedOffset]
-    epoch_ends: dict[TopicPartition, int]
+    epoch_ends: dict[TopicPartition, EpochEnd]
+
+    def failure(self, entry: Entry) -> ErrorInfo | None:
+        """Why they cannot be relied on. That an epoch's end is not known does not mean that the log is as it was."""
+        answers = self.starts[entry.partition], self.ends[entry.partition], self.remote_ends[entry.remote]
+        codes = [each.error for each in answers]
+        end = self.epoch_ends.get(entry.partition)
+        if end is not None and end.error != UNSUPPORTED_VERSION:  # a broker before Kafka 2.3 will never tell
+            codes.append(end.error)
+        return next((error_info(code) for code in codes if code), None)
+
+    def source_log(self, entry: Entry) -> SourceLog:
+        end = self.epoch_ends.get(entry.partition)
+        known = (end.leader_epoch, end.end_offset) if end is not None and not end.error else None
+        return SourceLog(entry.source_id, self.starts[entry.partition].offset, self.ends[entry.partition].offset, known)
 
 
 class Finding:
-    def __init__(self, source: RawCluster, target: RawCluster, hand: InHand) -> None:
+    def __init__(self, source: RawCluster, target: RawCluster, hand: InHand, clock: Clock) -> None:
         self._source = source
         self._target = target
         self._hand = hand
-        self._lost_sight = Trouble("who leads which partition")
+        self._clock = clock
+        self._lost_sight = Trouble("leader lookup", clock)
 
     async def keep_finding_leaders(self) -> None:
         """Until cancelled: when a leader is not who we thought, and now and then; less and less where there is none."""
@@ -107,14 +122,17 @@ class Finding:
 
     async def _metadata(self, entries: Collection[Entry]) -> tuple[ClusterMetadata, ClusterMetadata]:
         source = await self._source.metadata({e.partition.topic for e in entries})
-        began = time.monotonic()
+        losses, began = self._target.produce_losses(), self._clock.monotonic()
         target = await self._target.metadata({e.remote.topic for e in entries})
-        self._hand.note_answer(time.monotonic() - began)
+        self._hand.note_answer(self._clock.monotonic() - began)
+        self._hand.target_losses = losses
         return source, target
 
     def _set_leaders(self, entry: Entry, source: ClusterMetadata, target: ClusterMetadata) -> None:
         entry.source_leader = source.leader_of(entry.partition)
         entry.target_leader = target.leader_of(entry.remote)
+        entry.target_losses = self._hand.target_losses.get(entry.target_leader or 0, 0)
+        self._compare_logs(entry, source, target)
         for where, kind, leader, topics, name in (
             ("source", Kind.SOURCE_GONE, entry.source_leader, source.topics, entry.partition.topic),
             ("target", Kind.REMOTE_GONE, entry.target_leader, target.topics, entry.remote.topic),
@@ -126,12 +144,19 @@ class Finding:
                 reason = f"{name} is no more on the {where}" if gone else f"has no leader on the {where} just now"
                 entry.trouble.begin(reason, kind if gone else Kind.PASSING)
                 return
-        ids = source.topics[entry.partition.topic].topic_id, target.topics[entry.remote.topic].topic_id
-        epoch = source.topics[entry.partition.topic].partitions[entry.partition.partition].leader_epoch
-        if entry.placed and (ids != (entry.source_id, entry.remote_id) or epoch != entry.source_epoch):
+
+    def _compare_logs(self, entry: Entry, source: ClusterMetadata, target: ClusterMetadata) -> None:
+        """Of each side that has a leader, whatever the other has. A new leader may lack the end of the log: look before
+        reading on, or appending behind what is missing."""
+        source_id, remote_id, source_epoch, target_epoch = entry.logs
+        if entry.source_leader is not None:
+            source_id, source_epoch = source.topics[entry.partition.topic].topic_id, source.epoch_of(entry.partition)
+        if entry.target_leader is not None:
+            remote_id, target_epoch = target.topics[entry.remote.topic].topic_id, target.epoch_of(entry.remote)
+        if entry.placed and entry.logs != (source_id, remote_id, source_epoch, target_epoch):
             self._hand.place_again(entry)
-        entry.source_id, entry.remote_id = ids
-        entry.source_epoch = epoch
+        entry.source_id, entry.remote_id = source_id, remote_id
+        entry.source_epoch, entry.target_epoch = source_epoch, target_epoch
 
     async def _place(self, waiting: Sequence[Entry]) -> None:
         source, target = await self._metadata(waiting)
@@ -141,10 +166,12 @@ class Finding:
         if not led:
             return
         resumes = {e.partition: self._stands(e) for e in led}
+        logs = {e.partition: e.logs for e in led}
         facts = await self._facts(source, target, led, resumes)
         for entry in led:
-            listed = facts.starts[entry.partition], facts.ends[entry.partition], facts.remote_ends[entry.remote]
-            failed = next((error_info(each.error) for each in listed if each.error), None)
+            if entry.logs != logs[entry.partition]:
+                continue  # leaders were found meanwhile: what was asked says nothing of the log as it is now
+            failed = facts.failure(entry)
             if failed is not None:
                 entry.trouble.begin(f"where its logs begin and end is not known: {failed}")
                 self._hand.stale.set()
@@ -155,7 +182,10 @@ class Finding:
         """What is known of where it stands: by ourselves, once we have copied it, else by its position."""
         if entry.resume is not None or not self._hand.progress.knows(entry.partition):
             return entry.resume
-        return Resume(entry.copy.position, self._hand.progress.lineage(entry.partition))
+        lineage = self._hand.progress.lineage(entry.partition)
+        # What was sent and is not acknowledged is kept, and read on behind: so far the log must be as it was.
+        epoch = entry.copy.sent_to or lineage.epoch
+        return Resume(entry.copy.position, replace(lineage, epoch=epoch))
 
     async def _facts(
         self,
@@ -174,35 +204,40 @@ class Finding:
             self._source.list_offsets(partitions, At.EARLIEST),
             self._source.list_offsets(partitions, At.LATEST),
             self._target.list_offsets([e.remote for e in entries], At.LATEST),
-            self._source.epoch_ends(epochs),
+            # A broker that is behind may name the leader before this one, which knows of no truncation.
+            self._source.epoch_ends(epochs, {e.partition: e.source_epoch for e in entries}),
         )
-        known = {p: each.end_offset for p, each in epoch_ends.items() if not each.error and each.end_offset >= 0}
-        return _Facts(source, target, starts, ends, remote_ends, known)
+        return _Facts(source, target, starts, ends, remote_ends, epoch_ends)
 
     async def _begin(self, entry: Entry, resume: Resume | None, facts: _Facts) -> None:
         hand, partition = self._hand, entry.partition
         remote_end = facts.remote_ends[entry.remote].offset
         lost_from = entry.remote_lost_from
-        source = SourceLog(
-            entry.source_id,
-            facts.starts[partition].offset,
-            facts.ends[partition].offset,
-            facts.epoch_ends.get(partition),
-        )
-        remote = RemoteLog(entry.remote_id, remote_end if lost_from is None else min(lost_from, remote_end))
-        placed = place(partition, resume, source, remote, hand.limits.reset)
+        run = resume.lineage.run if resume is not None and resume.lineage is not None else None
+        if lost_from is None and run is not None and remote_end <= run.last_downstream:
+            # What was in flight may have been appended behind the loss: what the log has of the run ends before that.
+            lost_from = remote_end - entry.copy.unsure_records
+        in_session = entry.resume is None and hand.progress.knows(partition)
+        lost = entry.remote_lost_from is not None or (in_session and remote_end < entry.remote_next)
+        remote = RemoteLog(entry.remote_id, remote_end if lost_from is None else min(lost_from, remote_end), lost)
+        placed = place(partition, resume, facts.source_log(entry), remote, hand.limits.reset)
+        if isinstance(placed, Begin) and placed.gap is None and entry.copy.appended_to > remote_end:
+            # Acknowledged before its turn, and lost since: all that the position does not cover goes out again.
+            reason = f"the remote log ends at {remote_end}, before offset {entry.copy.appended_to - 1} that was copied"
+            gap = Gap(partition, placed.offset, placed.offset, f"{reason}: it lost records")
+            placed = replace(placed, gap=gap)
         if isinstance(placed, Stop):
             entry.trouble.begin(placed.reason, Kind.STOPPED)
             return
         entry.remote_lost_from = None
-        if placed.gap is None and entry.resume is None and hand.progress.knows(partition):
+        if placed.gap is None and in_session:
             # All is as it was. What was appended although its answer was lost lies before the end of the remote log.
             entry.copy.refetch()
             hand.progress.moved(partition, (), entry.copy.position)
         else:
             entry.remote_next = remote_end
             await self._go_on(entry, resume, placed)
-        entry.resume, entry.placed = None, True
+        entry.resume, entry.placed, entry.request = None, True, None
         if entry.trouble.kind in (Kind.STOPPED, Kind.SOURCE_GONE, Kind.REMOTE_GONE):
             entry.trouble.end()
 
@@ -217,7 +252,9 @@ class Finding:
                 return
             entry.copy.begin_producer(*(await self.new_producer()))
         noted = placed.gap is None and (resume.noted if resume else hand.limits.reset is not At.LATEST)
-        hand.progress.began(entry.partition, placed.offset, _lineage(entry, resume, placed), noted=noted)
+        lineage = Lineage(0, entry.source_id, entry.remote_id, placed.epoch, placed.run)
+        recorded = resume is not None
+        hand.progress.began(entry.partition, placed.offset, lineage, noted=noted, recorded=recorded)
 
     async def new_producer(self) -> ProducerIdentity:
         return await self._target.init_producer_id()
@@ -227,14 +264,9 @@ class Finding:
             _log.warning("%s: offsets %d to %d are not copied: %s", gap.partition, gap.begin, gap.end - 1, gap.reason)
         else:
             _log.warning("%s: at offset %d: %s", gap.partition, gap.begin, gap.reason)
-        self._hand.gaps.append(replace(gap, at=time.time()))
-
-
-def _lineage(entry: Entry, resume: Resume | None, placed: Begin) -> Lineage:
-    """Of the logs as they are now. The epoch is still that of what was copied, if it is of this log."""
-    before = resume.lineage if resume and placed.gap is None else None
-    epoch = before.epoch if before else None
-    return Lineage(0, entry.source_id, entry.remote_id, epoch, placed.run)
+        found = replace(gap, at=self._clock.wall())
+        self._hand.gaps.append(found)
+        self._hand.progress.passed(found)
 
 
 async def _set_within(event: asyncio.Event, seconds: float) -> None:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import heapq
-import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
+from farshore.clock import Clock
 from farshore.dataplane import board
 from farshore.dataplane.bookkeeping import Bookkeeper
 from farshore.dataplane.lease import SlotLease
@@ -32,14 +32,15 @@ Syncs = tuple[tuple[OffsetSync, Run], ...]
 class Rates:
     """Bytes a second of partitions, smoothed over some ten seconds."""
 
-    def __init__(self) -> None:
-        self._at = time.monotonic()
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._at = clock.monotonic()
         self._counted: dict[TopicPartition, int] = {}
         self._rates: dict[TopicPartition, float] = {}
 
     def busiest(self, counted: Mapping[TopicPartition, int]) -> tuple[tuple[TopicPartition, int], ...]:
         """Those with most, as far as they have any; `counted` are all bytes so far."""
-        now = time.monotonic()
+        now = self._clock.monotonic()
         seconds = max(now - self._at, 1e-3)
         part = min(1.0, seconds / _SMOOTHED_SECONDS)
         for partition, count in counted.items():
@@ -57,14 +58,14 @@ class Reporting:
     it does not even try. `records`, `bytes` and `batches` are those from before it began anew.
     """
 
-    topic: str
     plan: board.Plan
+    rates: Rates
+    attempt: int = 0
     followed: int = 0
     records: int = 0
     bytes: int = 0
     batches: tuple[int, int, int] = (0, 0, 0)
     set_aside: dict[TopicPartition, board.TroubleReport] = field(default_factory=dict)
-    rates: Rates = field(default_factory=Rates)
 
     def keep(self, slot: Slot, progress: Progress) -> None:
         """These end, and others follow: counts go on."""
@@ -91,6 +92,7 @@ class Reporting:
             self.rates.busiest(slot.bytes_of_partitions),
             (*self.set_aside.values(), *slot.troubles)[:_SHOWN],
             tuple(slot.gaps[-_SHOWN:]),
+            self.attempt,
         )
 
 
@@ -98,11 +100,11 @@ class Syncing:
     """Offset syncs, written beside the positions. Most often they are on the source, whose trouble must not keep the
     positions from being written."""
 
-    def __init__(self, progress: Progress, keeper: Bookkeeper, lease: SlotLease, slot: int) -> None:
+    def __init__(self, progress: Progress, keeper: Bookkeeper, lease: SlotLease, slot: int, clock: Clock) -> None:
         self._progress = progress
         self._keeper = keeper
         self._lease = lease
-        self._trouble = Trouble(f"slot {slot}: its offset syncs")
+        self._trouble = Trouble(f"slot {slot}: its offset syncs", clock)
         self._task: asyncio.Task[None] | None = None
 
     def begin(self, syncs: Syncs) -> None:
@@ -122,7 +124,7 @@ class Syncing:
         if self._lease.ousted is not None:
             return
         try:
-            await asyncio.to_thread(self._keeper.write_syncs, notes, within)
+            await self._keeper.write_syncs(notes, within)
         except KafkaError as error:  # due until they are written
             self._trouble.begin(str(error))
             return
@@ -134,19 +136,26 @@ class Flushing:
     """At least once: what was acknowledged is noted afterwards, so that a crash repeats about a second of records."""
 
     def __init__(
-        self, slot: Slot, progress: Progress, keeper: Bookkeeper, lease: SlotLease, reporting: Reporting
+        self,
+        slot: Slot,
+        progress: Progress,
+        keeper: Bookkeeper,
+        lease: SlotLease,
+        reporting: Reporting,
+        clock: Clock,
     ) -> None:
         self._slot = slot
         self._progress = progress
         self._keeper = keeper
         self._lease = lease
         self._reporting = reporting
+        self._clock = clock
         self._writing = asyncio.Lock()
-        self._syncing = Syncing(progress, keeper, lease, reporting.plan.slot)
+        self._syncing = Syncing(progress, keeper, lease, reporting.plan.slot, clock)
 
     async def run(self) -> None:
         """Until cancelled; what cannot be written is kept, and written with the next."""
-        trouble = Trouble(f"slot {self._reporting.plan.slot}: its positions")
+        trouble = Trouble(f"slot {self._reporting.plan.slot}: its positions", self._clock)
         loop = asyncio.get_running_loop()
         next_flush = loop.time() + FLUSH_EVERY_SECONDS
         next_open_runs = loop.time() + _OPEN_RUNS_EVERY_SECONDS
@@ -188,18 +197,16 @@ class Flushing:
         return due
 
     async def report(self, state: str) -> None:
-        report = self._reporting.of(self._slot, self._progress, state)
-        [record] = board.encode(report)
-        await asyncio.to_thread(self._keeper.tell, self._reporting.topic, *record)
+        await self._keeper.tell([self._reporting.of(self._slot, self._progress, state)])
 
     async def _write(self, notes: Notes) -> None:
-        """Positions and runs; syncs only after the runs that they follow."""
-        await asyncio.to_thread(self._keeper.write, notes)
+        """Gaps, positions and runs; syncs only after the runs that they follow."""
+        await self._keeper.write(notes)
         self._progress.wrote(replace(notes, syncs=()))
         self._syncing.begin(notes.syncs)
 
     async def _flush_what_is_due_at_once(self) -> None:
         async with self._writing:
             due = self._progress.due_at_once()
-            if due.syncs and self._lease.ousted is None:
+            if (due.syncs or due.positions) and self._lease.ousted is None:
                 await self._write(due)

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from farshore.clock import Clock
 from farshore.dataplane import board
 from farshore.dataplane.bookkeeping import Bookkeeper
 from farshore.dataplane.flushing import Flushing, Reporting
@@ -33,12 +33,13 @@ class Asides:
     Longer each time; a partition that has behaved for a minute begins at the beginning.
     """
 
-    def __init__(self, reporting: Reporting) -> None:
+    def __init__(self, reporting: Reporting, clock: Clock) -> None:
         self._reporting = reporting
+        self._clock = clock
         self._asides: dict[TopicPartition, _Aside] = {}
 
     def put(self, partitions: Iterable[TopicPartition], reason: str) -> None:
-        now = time.monotonic()
+        now = self._clock.monotonic()
         for partition in partitions:
             last = self._asides.get(partition)
             again = last is not None and now - last.until < _LONGEST_ASIDE_SECONDS
@@ -46,12 +47,12 @@ class Asides:
             self._asides[partition] = _Aside(now + pause, pause)
             said = f"{reason}; left out of transactions for {pause:.0f} s, so that the others go on"
             self._reporting.set_aside[partition] = board.TroubleReport(
-                str(partition), Kind.PASSING.value, said, time.time()
+                str(partition), Kind.PASSING.value, said, self._clock.wall()
             )
 
     def now(self) -> set[TopicPartition]:
         """Those that are left out at this moment."""
-        left_out = {partition for partition, aside in self._asides.items() if time.monotonic() < aside.until}
+        left_out = {partition for partition, aside in self._asides.items() if self._clock.monotonic() < aside.until}
         for partition in self._reporting.set_aside.keys() - left_out:
             del self._reporting.set_aside[partition]
         return left_out
@@ -69,6 +70,7 @@ class Following:
         reporting: Reporting,
         asides: Asides,
         to_end: asyncio.Event,
+        clock: Clock,
     ) -> None:
         self._slot = slot
         self._progress = progress
@@ -77,11 +79,12 @@ class Following:
         self._reporting = reporting
         self._asides = asides
         self._to_end = to_end
+        self._clock = clock
         self._left_out: set[TopicPartition] = set()
 
     async def run(self, changed: asyncio.Event) -> None:
         """Until cancelled: follow what `reporting.plan` has become."""
-        trouble = Trouble(f"slot {self._reporting.plan.slot}: its plan")
+        trouble = Trouble(f"slot {self._reporting.plan.slot}: its plan", self._clock)
         while True:
             try:
                 async with asyncio.timeout(_RETRY_SECONDS):
@@ -103,7 +106,7 @@ class Following:
         """Release what the plan does not hold, adapt what it holds, take what it adds. Again, if it failed half-way."""
         plan, slot, left_out = self._reporting.plan, self._slot, self._asides.now()
         wanted = {copied.partition: copied for copied in plan.copied if copied.partition not in left_out}
-        leaving = slot.partitions.keys() - wanted.keys()
+        leaving = [partition for partition in slot.partitions if partition not in wanted]
         if leaving:
             await slot.release(leaving)
         gone = self._progress.partitions - wanted.keys()
@@ -113,10 +116,11 @@ class Following:
         for partition, copied in slot.partitions.items():
             if wanted[partition] != copied:
                 slot.adapt(wanted[partition])
-        new = [wanted[partition] for partition in wanted.keys() - slot.partitions.keys()]
+        held = slot.partitions
+        new = [copied for partition, copied in wanted.items() if partition not in held]
         slot.set_pace(plan.bytes_per_second)
         if new:
-            await slot.take(new, await asyncio.to_thread(self._keeper.positions))
+            await slot.take(new, await self._keeper.positions())
         self._reporting.followed, self._left_out = plan.version, left_out
         await self._books.flush()
         if plan.end:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from dataclasses import dataclass, field
 
+from farshore.clock import Clock
 from farshore.dataplane.assignment import Copied, Gap, Limits, Resume
 from farshore.dataplane.cargo import Path, Sequences, Unfit
 from farshore.dataplane.pace import Pace
@@ -19,8 +19,11 @@ from farshore.model import TopicPartition
 _LEAST_PART_OF_SHARE = 4
 
 
-class Aborted(Exception):
-    """The transaction was not committed, and nothing of it is: begin again. `unsettled` kept it from being."""
+class StartOver(Exception):
+    """The slot goes on from the committed positions, under the next producer epoch.
+
+    `unsettled` are partitions because of which a transaction could not be committed.
+    """
 
     def __init__(self, reason: str, unsettled: tuple[TopicPartition, ...] = ()) -> None:
         super().__init__(reason)
@@ -42,9 +45,9 @@ class Entry:
 
     Until it is `placed`, nothing is read or sent, though what was in flight before may still be answered. A partition
     that is `releasing` only waits for that; under a transaction it also sends again what it has to, to learn an outcome
-    that is open. `appended_at`: when, by the loop's clock, the target last took anything of it. `remote_lost_from`: an
-    acknowledgement gave away that the remote log is shorter than what we wrote. `uncommitted`: when last heard of, the
-    source's log went on behind its last stable offset.
+    that is open. `appended_at`: when, by the monotonic clock, the target last took anything of it.
+    `remote_lost_from`: an acknowledgement gave away that the remote log is shorter than what we wrote. `uncommitted`:
+    when last heard of, the source's log went on behind its last stable offset.
     """
 
     partition: TopicPartition = field(init=False)
@@ -62,6 +65,8 @@ class Entry:
     source_leader: int | None = None
     source_epoch: int = -1
     target_leader: int | None = None
+    target_epoch: int = -1
+    target_losses: int = 0
     source_id: str | None = None
     remote_id: str | None = None
     remote_lost_from: int | None = None
@@ -78,10 +83,25 @@ class Entry:
 
     def next_request(self) -> FetchPartition:
         """To read on. The same object as the last time if nothing has changed, as it has not for whoever is idle."""
-        offset, known = self.copy.next_fetch, self.request
-        if known is None or known.offset != offset or known.max_bytes != self.fetch_bytes:
-            known = self.request = FetchPartition(*self.partition, offset, self.fetch_bytes)
+        offset, epoch, known = self.copy.next_fetch, self.source_epoch, self.request
+        if (
+            known is None
+            or known.offset != offset
+            or known.max_bytes != self.fetch_bytes
+            or known.leader_epoch != epoch
+        ):
+            # With the leader epoch a leader that is not the one we know refuses: first we look whether it lost records.
+            known = self.request = FetchPartition(*self.partition, offset, self.fetch_bytes, epoch)
         return known
+
+    @property
+    def logs(self) -> tuple[str | None, str | None, int, int]:
+        """Which logs it is about, as metadata say: both topics' ids, and the epochs of both leaders."""
+        return self.source_id, self.remote_id, self.source_epoch, self.target_epoch
+
+    def has_asked(self, asked: FetchPartition | None) -> bool:
+        """Whether this is what it has asked for since it was placed last, and still wants."""
+        return asked is not None and asked is self.request and asked.offset == self.copy.next_fetch
 
     @property
     def position(self) -> int:
@@ -104,11 +124,14 @@ class InHand:
     other time has load in it.
     """
 
-    def __init__(self, limits: Limits, progress: Progress, transaction: Transaction | None = None) -> None:
+    def __init__(
+        self, limits: Limits, progress: Progress, clock: Clock, transaction: Transaction | None = None
+    ) -> None:
         self.limits = limits
         self.progress = progress
         self.transaction = transaction
-        self.pace = Pace()
+        self.pace = Pace(clock)
+        self._clock = clock
         self.entries: dict[TopicPartition, Entry] = {}
         self.loaded: dict[TopicPartition, Entry] = {}
         self.reserved = 0
@@ -119,6 +142,7 @@ class InHand:
         self.sequences: dict[TopicPartition, Sequences] = {}
         self.broken: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self.quickest_answer = float("inf")
+        self.target_losses: dict[int, int] = {}
         self.bytes = 0
         self.batches = dict.fromkeys(Path, 0)
         self.gaps: list[Gap] = []
@@ -158,7 +182,7 @@ class InHand:
         """The age of the oldest batch in hand."""
         oldest = (entry.copy.oldest_timestamp for entry in self.loaded.values())
         times = [timestamp for timestamp in oldest if timestamp is not None and timestamp >= 0]
-        return max(0.0, time.time() - min(times) / 1000) if times else 0.0
+        return max(0.0, self._clock.wall() - min(times) / 1000) if times else 0.0
 
     def note_answer(self, seconds: float) -> None:
         """The target has answered a request within so many seconds."""

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-import time
+from farshore.clock import Clock
 
 
 class Pace:
     """What was read beyond the limit is waited for; what was not used for a second is not saved up."""
 
-    def __init__(self) -> None:
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
         self._limit: int | None = None
         self._left = 0.0
-        self._at = time.monotonic()
+        self._at = self._clock.monotonic()
 
     def set_limit(self, bytes_per_second: int | None) -> None:
         if bytes_per_second != self._limit:
-            self._limit, self._left, self._at = bytes_per_second, 0.0, time.monotonic()
+            self._limit, self._left, self._at = bytes_per_second, 0.0, self._clock.monotonic()
 
     def spend(self, count: int) -> None:
         if self._limit is not None:
@@ -36,6 +37,6 @@ class Pace:
         return max(0.0, -self._left / self._limit)
 
     def _refill(self, limit: int) -> None:
-        now = time.monotonic()
+        now = self._clock.monotonic()
         self._left = min(limit, self._left + (now - self._at) * limit)
         self._at = now

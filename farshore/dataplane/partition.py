@@ -109,6 +109,24 @@ class PartitionCopy:
         """Whether the target may hold anything of ours that the position does not cover (F)."""
         return bool(self._in_flight) or self.astray or any(sent.unsure for sent in self._again)
 
+    @property
+    def appended_to(self) -> int:
+        """The downstream offset behind all that was acknowledged before its turn, and waits for what is before it."""
+        known = ((sent.base_offset, sent.record_count) for sent in self._in_flight if sent.acknowledged)
+        return max((base + count for base, count in known if base is not None), default=0)
+
+    @property
+    def sent_to(self) -> tuple[int, int] | None:
+        """The leader epoch of the last batch that was sent and is not covered by the position, and the upstream offset
+        behind it; None if there is none, or its format has no epochs."""
+        last = max((*self._in_flight, *self._again), key=lambda sent: sent.last_offset, default=None)
+        return None if last is None or last.leader_epoch < 0 else (last.leader_epoch, last.last_offset + 1)
+
+    @property
+    def unsure_records(self) -> int:
+        """How many of ours may be on the target although they are not acknowledged."""
+        return sum(sent.record_count for sent in self._again if sent.unsure)
+
     def accept(self, records: bytes | memoryview, aborted: Iterable[tuple[int, int]] | None) -> bool:
         """Take in what a fetch at `next_fetch` answered.
 
@@ -283,6 +301,8 @@ class PartitionCopy:
         assert not self.in_flight
         self.producer_id, self.producer_epoch = producer_id, producer_epoch
         self._next_sequence, self._established, self.astray = 0, False, False
+        for sent in self._in_flight:
+            sent.before_epoch = True
         for sent in self._again:
             sent.header, sent.payload = readdressed(sent.batch, self._producer(self._next_sequence))
             sent.sequence = self._next_sequence

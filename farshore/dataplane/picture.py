@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
-import threading
-import time
+import math
 from dataclasses import dataclass, field
 
-from farshore.config.security import Connection
+from farshore.clock import SYSTEM_CLOCK, Clock
 from farshore.dataplane import board
 from farshore.errors import MalformedRecord
 from farshore.kafka.facts import Record
-from farshore.kafka.internal_topics.reader import read_committed
+from farshore.kafka.internal_topics.reader import read_topic
 from farshore.kafka.internal_topics.tail import Tail
 from farshore.kafka.raw import RawCluster
 from farshore.model import TopicPartition
@@ -20,6 +18,7 @@ from farshore.model import TopicPartition
 _log = logging.getLogger(__name__)
 
 _READ_WITHIN_SECONDS = 20.0
+_LOOK_SECONDS = 0.5
 
 
 @dataclass(slots=True)
@@ -28,16 +27,18 @@ class Picture:
 
     `lease_at`, `reported_at` and `upkeep_at` are when the lease, each slot's report and the upkeep's were written, by
     their writers' clocks; `heard_at` is when each slot's report was heard here, by the monotonic clock of this process.
-    Who reads from another thread finds both times of every report that he sees.
+    A reader in another thread finds both times of every report that it sees.
     """
 
+    clock: Clock = SYSTEM_CLOCK
     lease: board.Lease | None = None
     lease_at: float = 0.0
     plans: dict[int, board.Plan] = field(default_factory=dict)
     reports: dict[int, board.Report] = field(default_factory=dict)
     reported_at: dict[int, float] = field(default_factory=dict)
     heard_at: dict[int, float] = field(default_factory=dict)
-    gaps: dict[TopicPartition, board.Gaps] = field(default_factory=dict)
+    counted_gaps: dict[TopicPartition, board.Gaps] = field(default_factory=dict)
+    single_gaps: dict[TopicPartition, dict[int, board.Gap]] = field(default_factory=dict)
     end: board.End | None = None
     upkeep: board.Upkeep | None = None
     upkeep_at: float = 0.0
@@ -55,26 +56,43 @@ class Picture:
             return
         match entry:
             case board.Lease():
-                if self.lease is None or entry.generation >= self.lease.generation:
+                if self.lease is None or _counts(entry, self.lease):
                     self.lease, self.lease_at = entry, record.timestamp_ms / 1000
             case board.Plan():
                 self.plans[entry.slot] = entry
             case board.Report():
                 self.reported_at[entry.slot] = record.timestamp_ms / 1000
-                self.heard_at[entry.slot] = time.monotonic()
+                self.heard_at[entry.slot] = self.clock.monotonic()
                 self.reports[entry.slot] = entry
             case board.Upkeep():
                 self.upkeep, self.upkeep_at = entry, record.timestamp_ms / 1000
             case board.Gaps():
-                self.gaps[entry.partition] = entry
+                self.counted_gaps[entry.partition] = entry
+            case board.Gap():
+                of_partition = self.single_gaps.setdefault(entry.partition, {})
+                of_partition.pop(entry.begin, None)  # in the board's order, which is no clock's
+                of_partition[entry.begin] = entry
+            case board.CountedGap():
+                self.single_gaps.get(entry.partition, {}).pop(entry.begin, None)
             case board.End():
                 self.end = entry
             case _:
                 pass
 
+    @property
+    def gaps(self) -> dict[TopicPartition, board.Gaps]:
+        """All that was never copied, by partition."""
+        found = dict(self.counted_gaps)
+        for partition, gaps in list(self.single_gaps.items()):  # a list: another thread may be adding to it
+            for gap in list(gaps.values()):
+                found[partition] = found.get(partition, board.Gaps(partition, 0, 0, ())).with_gap(gap)
+        return found
+
     def begin_with(self, earlier: Picture) -> None:
         """Take over what was said before we began to listen, as far as nothing newer was heard."""
-        self.gaps = {**earlier.gaps, **self.gaps}
+        self.counted_gaps = {**earlier.counted_gaps, **self.counted_gaps}
+        for partition, gaps in earlier.single_gaps.items():
+            self.single_gaps[partition] = {**gaps, **self.single_gaps.get(partition, {})}
         self.reported_at = {**earlier.reported_at, **self.reported_at}
         self.heard_at = {**earlier.heard_at, **self.heard_at}
         self.reports = {**earlier.reports, **self.reports}
@@ -86,36 +104,34 @@ class Picture:
             self.upkeep, self.upkeep_at = earlier.upkeep, earlier.upkeep_at
 
 
-def read_picture(target: Connection, *, cluster: str, board_topic: str) -> Picture:
+def _counts(new: board.Lease, known: board.Lease) -> bool:
+    """Of two drivers that claimed the same generation the first has it."""
+    return new.generation > known.generation or (new.generation, new.holder) == (known.generation, known.holder)
+
+
+async def read_picture(target: RawCluster, board_topic: str, clock: Clock) -> Picture:
     """Raises KafkaError where the board cannot be read."""
-    picture = Picture()
-    for record in read_committed(
-        target, cluster=cluster, topic=board_topic, partitions=1, request_timeout=_READ_WITHIN_SECONDS
-    ):
+    picture = Picture(clock)
+    for record in await read_topic(target, board_topic, 1, patience=_READ_WITHIN_SECONDS):
         picture.hear(board_topic, record)
     return picture
 
 
 class BoardWatch:
-    """Keeps a picture up to date from `start` on, in a thread of its own."""
+    """Keeps a picture up to date, in the event loop of its target's client."""
 
-    def __init__(self, target: Connection, *, cluster: str, board_topic: str) -> None:
-        self.picture = Picture()
-        self._ended = threading.Event()
-        self._arguments = (target, cluster, board_topic)
-        self._thread = threading.Thread(target=lambda: asyncio.run(self._watch()), daemon=True)
+    def __init__(self, target: RawCluster, topic: str, clock: Clock) -> None:
+        self.picture = Picture(clock)
+        self._tail = Tail(target, topic, clock)
+        self._topic = topic
 
-    def start(self) -> None:
-        self._thread.start()
-
-    def stop(self) -> None:
-        self._ended.set()
-        self._thread.join(5)
-
-    async def _watch(self) -> None:
-        target, cluster, topic = self._arguments
-        async with RawCluster(target, alias=cluster, client_id="farshore") as raw:
-            tail = Tail(raw, topic)
-            while not self._ended.is_set():
-                for record in (await tail.next(0.5)).records:
-                    self.picture.hear(topic, record)
+    async def run(self) -> None:
+        """Until cancelled, from the board's end on."""
+        while True:
+            tailed = await self._tail.next(_LOOK_SECONDS)
+            for record in tailed.records:
+                # Of a board that is read again, what was once asked for is not asked for now, and what slots reported
+                # then is not so now.
+                again = tailed.since == -math.inf
+                if not again or record.key is None or not record.key.startswith((board.END_KEY, board.REPORT_KEY)):
+                    self.picture.hear(self._topic, record)

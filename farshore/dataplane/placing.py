@@ -10,6 +10,7 @@ else. Here each is told, and then `auto.offset.reset` decides: `earliest` copies
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from farshore.dataplane.assignment import Gap, Resume
 from farshore.kafka.raw import At
@@ -20,30 +21,40 @@ from farshore.model import Lineage, Run, TopicPartition
 class SourceLog:
     """The source partition as it is: its topic's id, the offsets it begins with and ends before.
 
-    `epoch_end` is where, as its leader knows, the epoch of the last record copied ends.
+    `epoch_end` is what its leader knows of the epoch of the last record copied: the newest epoch of its log that is not
+    above it, and the offset where that one ends. None if the broker cannot tell.
     """
 
     topic_id: str | None
     start: int
     end: int
-    epoch_end: int | None = None
+    epoch_end: tuple[int, int] | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class RemoteLog:
-    """The remote partition as it is: its topic's id and the offset that it ends before."""
+    """The remote partition as it is: its topic's id and the offset that it ends before.
+
+    `lost`: it is known to have lost records that we copied, also where no run tells which.
+    """
 
     topic_id: str | None
     end: int
+    lost: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Begin:
-    """Copy from `offset` on. `run` is what was copied last, to be continued or closed; `gap` is to be told."""
+    """Copy from `offset` on. `run` is what was copied last, to be continued or closed; `gap` is to be told.
+
+    `epoch` is the leader epoch of what lies before `offset`, paired as in a lineage, as far as it is known: the next
+    truncation is noticed by it.
+    """
 
     offset: int
     run: Run | None = None
     gap: Gap | None = None
+    epoch: tuple[int, int] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,49 +74,81 @@ def place(
     at, run = resume.next_offset, lineage.run
     found = _other_source(at, lineage, source, reset) or _other_remote(at, lineage, source, remote, reset)
     if found is None:
-        return Begin(at, run)
-    offset, reason = found
+        return Begin(at, run, epoch=lineage.epoch)
     if reset is None:
-        return Stop(f"{reason}; auto.offset.reset is none, so nothing is copied until `farshore reset` or `skip`")
-    return Begin(offset, _kept(lineage, remote), Gap(partition, at, max(at, offset), reason))
+        return Stop(f"{found.reason}; auto.offset.reset is none, so nothing is copied until `farshore reset` or `skip`")
+    gap = Gap(partition, at, max(at, found.offset), found.reason)
+    return Begin(found.offset, _kept(lineage, remote), gap, found.epoch)
 
 
-def _other_source(at: int, lineage: Lineage, source: SourceLog, reset: At | None) -> tuple[int, str] | None:
+class _Elsewhere(NamedTuple):
+    """Where to go on instead, why, and the leader epoch of what lies before it."""
+
+    offset: int
+    reason: str
+    epoch: tuple[int, int] | None = None
+
+
+def _other_source(at: int, lineage: Lineage, source: SourceLog, reset: At | None) -> _Elsewhere | None:
     elsewhere = source.end if reset is At.LATEST else source.start
     if _differ(lineage.source_id, source.topic_id):
-        return elsewhere, (
-            f"the source topic was deleted and made anew (its id was {lineage.source_id}, is {source.topic_id})"
+        return _Elsewhere(
+            elsewhere,
+            f"the source topic was deleted and made anew (its id was {lineage.source_id}, is {source.topic_id})",
         )
-    if lineage.epoch is not None and source.epoch_end is not None and source.epoch_end < lineage.epoch[1]:
-        kept = max(source.epoch_end, source.start)
-        return kept, (
-            f"the source's log was truncated: what was copied from offset {source.epoch_end} to {lineage.epoch[1] - 1} "
-            f"under leader epoch {lineage.epoch[0]} is no longer what it holds"
+    if lineage.epoch is not None and source.epoch_end is not None and source.epoch_end[1] < lineage.epoch[1]:
+        epoch, end = source.epoch_end
+        if end < 0:
+            return _Elsewhere(
+                elsewhere,
+                f"the source's leader has never heard of leader epoch {lineage.epoch[0]}, under which offset "
+                f"{lineage.epoch[1] - 1} was copied: it is another log",
+            )
+        kept = max(min(end, at), source.start)  # what was read beyond the position may be copied again
+        return _Elsewhere(
+            kept,
+            f"the source's log was truncated: what was copied from offset {end} to {lineage.epoch[1] - 1} "
+            f"under leader epoch {lineage.epoch[0]} is no longer what it holds",
+            (epoch, kept),
         )
     if at > source.end:
-        return elsewhere, f"the log ends at {source.end}, before offset {at}: it was truncated, or the topic recreated"
+        reason = f"the log ends at {source.end}, before offset {at}: it was truncated, or the topic recreated"
+        return _Elsewhere(elsewhere, reason)
     if at < source.start:
-        return elsewhere, f"retention has passed offset {at}: the log begins at {source.start}"
+        # What was copied is still of this log: where it was truncated since, the epoch tells.
+        reason = f"retention has passed offset {at}: the log begins at {source.start}"
+        return _Elsewhere(elsewhere, reason, lineage.epoch)
     return None
 
 
 def _other_remote(
     at: int, lineage: Lineage, source: SourceLog, remote: RemoteLog, reset: At | None
-) -> tuple[int, str] | None:
+) -> _Elsewhere | None:
     again = at if reset is At.LATEST else source.start
     if _differ(lineage.remote_id, remote.topic_id):
-        return again, (
-            f"the remote topic was deleted and made anew (its id was {lineage.remote_id}, is {remote.topic_id})"
+        return _Elsewhere(
+            again,
+            f"the remote topic was deleted and made anew (its id was {lineage.remote_id}, is {remote.topic_id})",
+            _epoch_before(again, lineage),
         )
     run = lineage.run
+    if run is None and remote.lost:
+        reason = f"the remote log ends at {remote.end}, and has lost records that were copied, it is not known which"
+        return _Elsewhere(again, reason, _epoch_before(again, lineage))
     if run is None or remote.end > run.last_downstream:
         return None
     reason = (
         f"the remote log ends at {remote.end}, before offset {run.last_downstream} that was copied: it lost records"
     )
     if run.has_holes or remote.end < run.downstream:
-        return again, reason
-    return max(source.start, run.upstream + remote.end - run.downstream), reason
+        return _Elsewhere(again, reason, _epoch_before(again, lineage))
+    offset = max(source.start, run.upstream + remote.end - run.downstream)
+    return _Elsewhere(offset, reason, _epoch_before(offset, lineage))
+
+
+def _epoch_before(offset: int, lineage: Lineage) -> tuple[int, int] | None:
+    """The source's log is as it was, so that what lies before `offset` is of no later epoch."""
+    return None if lineage.epoch is None else (lineage.epoch[0], min(lineage.epoch[1], offset))
 
 
 def _kept(lineage: Lineage, remote: RemoteLog) -> Run | None:

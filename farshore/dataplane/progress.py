@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence, Set
 from dataclasses import dataclass, field
 
+from farshore.dataplane.assignment import Gap
 from farshore.dataplane.cargo import Sent
 from farshore.model import Lineage, OffsetSync, Run, TopicPartition
 
@@ -25,6 +26,7 @@ class Notes:
     positions: tuple[tuple[TopicPartition, int, Lineage], ...] = ()
     syncs: tuple[tuple[OffsetSync, Run], ...] = ()
     runs: tuple[tuple[TopicPartition, tuple[Run, ...]], ...] = ()
+    gaps: tuple[Gap, ...] = ()
 
 
 @dataclass(slots=True)
@@ -40,6 +42,7 @@ class _Track:
     closed: list[Run] = field(default_factory=list)
     in_ledger: Run | None = None
     synced: Run | None = None
+    recorded: bool = True
 
     def append(self, run: Run) -> None:
         joined = self.open.joined(run) if self.open else None
@@ -59,20 +62,38 @@ class _Track:
 
 
 class Progress:
-    """With `exactly_once` only what written positions tell of is copied for good: the rest may yet be aborted."""
+    """With `exactly_once` only what written positions tell of is copied for good: the rest may yet be aborted.
 
-    def __init__(self, generation: int = 0, offset_lag_max: int = 100, *, exactly_once: bool = False) -> None:
+    Then every position is also written once more where copying begins: an earlier transaction may have been aborted,
+    and whoever reads uncommitted records, as MirrorMaker 2 does, would find the positions in it.
+    """
+
+    def __init__(
+        self,
+        generation: int = 0,
+        offset_lag_max: int = 100,
+        *,
+        exactly_once: bool = False,
+        positions_first: bool = False,
+    ) -> None:
         self._generation = generation
         self._offset_lag_max = offset_lag_max
         self._tracks: dict[TopicPartition, _Track] = {}
         self._exactly_once = exactly_once
+        self._positions_first = positions_first
+        self._first_due: dict[TopicPartition, None] = {}
+        self._gaps: list[Gap] = []
         self._records = 0
         self._noted_records = 0
 
-    def began(self, partition: TopicPartition, position: int, lineage: Lineage, *, noted: bool) -> None:
+    def began(
+        self, partition: TopicPartition, position: int, lineage: Lineage, *, noted: bool, recorded: bool = True
+    ) -> None:
         """Copying begins, or goes on elsewhere. The lineage's run is what was copied before, and perhaps continues.
 
-        `noted`: the position is written already, or follows by itself from there being none.
+        `noted`: the position is written already, or follows by itself from there being none. `recorded`: there is any
+        position. With `positions_first` one is written before anything is copied: if we crashed after that, and
+        retention passed the next offset, it would not be known that copying had begun.
         """
         before = self._tracks.get(partition)
         closed = before.closed if before else []
@@ -82,10 +103,11 @@ class Progress:
             lineage.source_id,
             lineage.remote_id,
             position,
-            position if noted else None,
+            position if noted and not self._exactly_once else None,
             lineage.epoch,
             lineage.run,
             closed,
+            recorded=recorded,
         )
 
     def moved(self, partition: TopicPartition, done: Sequence[Sent], position: int) -> None:
@@ -103,6 +125,19 @@ class Progress:
                 track.open = None
         if done and done[-1].leader_epoch >= 0:
             track.epoch = (done[-1].leader_epoch, done[-1].last_offset + 1)
+
+    def passed(self, gap: Gap) -> None:
+        """Offsets that are not copied. It is to be written before the position that passes it."""
+        self._gaps.append(gap)
+
+    def may_copy(self, partition: TopicPartition) -> bool:
+        """There is something to copy: may it be? With `positions_first` not before the position is written where it
+        begins, or goes on elsewhere; it is due from now on."""
+        track = self._tracks[partition]
+        if not self._positions_first or (track.recorded and track.written is not None):
+            return True
+        self._first_due[partition] = None
+        return False
 
     @property
     def records(self) -> int:
@@ -124,6 +159,7 @@ class Progress:
         """They have been released, and all notes of them written."""
         for partition in partitions:
             self._tracks.pop(partition, None)
+            self._first_due.pop(partition, None)
 
     def due(self, positions_at_most: int | None = None) -> Notes:
         """All that has changed since it was written; the positions that have waited longest first."""
@@ -136,13 +172,17 @@ class Progress:
                 if track.open is not None and track.open != track.synced
             ),
             tuple((p, tuple(track.closed)) for p, track in self._tracks.items() if track.closed),
+            tuple(self._gaps),
         )
 
     def due_at_once(self) -> Notes:
-        """The syncs that MirrorMaker 2 would write by now, and the runs before them: whoever reads a sync may rely on
-        finding in the ledger all that was written before it."""
+        """The first positions, and the syncs that MirrorMaker 2 would write by now with the runs before them: whoever
+        reads a sync may rely on finding in the ledger all that was written before it."""
         tracks = [(p, track) for p, track in self._tracks.items() if track.sync_is_due(self._offset_lag_max)]
+        first = [p for p in self._first_due if p in self._tracks]
         return Notes(
+            positions=tuple((p, self._tracks[p].position - 1, self.lineage(p)) for p in first),
+            gaps=tuple(self._gaps) if first else (),
             syncs=tuple((_sync(p, track.open), track.open) for p, track in tracks if track.open is not None),
             runs=tuple((p, tuple(track.closed)) for p, track in tracks if track.closed),
         )
@@ -158,11 +198,13 @@ class Progress:
         )
 
     def wrote(self, notes: Notes) -> None:
+        self._gaps = [gap for gap in self._gaps if gap not in notes.gaps]
         if notes.positions:
             self._noted_records = self._records
         for partition, last, _ in notes.positions:
             if track := self._tracks.pop(partition, None):
-                track.written = last + 1
+                track.written, track.recorded = last + 1, True
+                self._first_due.pop(partition, None)
                 self._tracks[partition] = track  # behind all others: whoever has waited longest is first
         for sync, run in notes.syncs:
             if track := self._tracks.get(sync.partition):

@@ -5,12 +5,13 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Coroutine, Iterator, Sequence
 
+from farshore.clock import Clock
 from farshore.dataplane import refusals
 from farshore.dataplane.cargo import Sent
-from farshore.dataplane.in_hand import Aborted, Entry, InHand
+from farshore.dataplane.in_hand import Entry, InHand, StartOver
 from farshore.dataplane.transaction import Transaction
 from farshore.dataplane.trouble import Kind
-from farshore.errors import Fenced, KafkaError, WireError
+from farshore.errors import Fenced, KafkaError, NotSent, WireError
 from farshore.kafka.raw import Produced, ProducePartition, RawCluster
 from farshore.kafka.raw_errors import Category, error_info
 
@@ -27,8 +28,9 @@ the replicas of what it has appended."""
 
 
 class Sending:
-    def __init__(self, target: RawCluster, hand: InHand) -> None:
+    def __init__(self, target: RawCluster, hand: InHand, clock: Clock) -> None:
         self._target = target
+        self._clock = clock
         self._hand = hand
         self._joining = asyncio.Lock()
         self._requests: dict[asyncio.Task[None], None] = {}
@@ -72,14 +74,21 @@ class Sending:
     def _round(self) -> bool:
         """One batch of each partition that has anything to be sent."""
         batches: dict[int, list[tuple[Entry, Sent]]] = {}
-        now = asyncio.get_running_loop().time()
+        now, losses = self._clock.monotonic(), self._target.produce_losses()
         for entry in list(self._hand.loaded.values()):
             if entry.copy.idle and entry.copy.unfit is None:
                 del self._hand.loaded[entry.partition]
                 continue
             if entry.target_leader is None or not entry.placed or not entry.trouble.over:
                 continue
+            if losses and losses.get(entry.target_leader, 0) != entry.target_losses:
+                # With nothing under way nothing else tells of it.
+                entry.target_leader = None
+                self._hand.stale.set()
+                continue
             if (self._hand.paused or entry.releasing) and not self._has_to_settle(entry):
+                continue
+            if not self._hand.progress.may_copy(entry.partition):
                 continue
             sent = self._next_of(entry, now)
             if sent is not None:
@@ -138,19 +147,22 @@ class Sending:
         transaction = self._hand.transaction
         if transaction is not None and not await self._join(transaction, batches):
             return
-        loop = asyncio.get_running_loop()
-        began = loop.time()
+        began = self._clock.monotonic()
         try:
             answers = await self._target.produce(
                 broker, parts, timeout=timeout, transactional_id=transaction.id if transaction else None
             )
         except KafkaError as error:
             for entry, sent in batches:
-                entry.copy.send_again(sent)
+                entry.copy.send_again(sent, unsure=not isinstance(error, NotSent))
                 entry.trouble.begin(str(error))
+                # Not before we know who leads: a broker that came back may lack the end of its log.
+                entry.target_leader = None
+                if entry.copy.astray and transaction is not None:
+                    self._hand.break_off(StartOver(f"{entry.remote}: what became of a batch will not be known"))
             self._hand.stale.set()
         else:
-            now = loop.time()
+            now = self._clock.monotonic()
             self._hand.note_answer(now - began)
             sent_to = {(e.remote.topic, e.remote.partition): (e, sent) for e, sent in batches}
             for answer in answers:
@@ -190,7 +202,7 @@ class Sending:
         else:
             self._failed(entry, sent, answer)
         if entry.copy.astray and self._hand.transaction is not None:
-            self._hand.break_off(Aborted(f"{entry.remote}: what became of a batch will not be known"))
+            self._hand.break_off(StartOver(f"{entry.remote}: what became of a batch will not be known"))
 
     def _refused(self, entry: Entry, sent: Sent, answer: Produced) -> None:
         info = error_info(answer.error)
@@ -209,10 +221,15 @@ class Sending:
         hand = self._hand
         done = entry.copy.acknowledged(sent, base_offset)
         for each in done:  # in their order: answers may come in another
-            if each.base_offset is not None:
+            if each.before_epoch and each.base_offset is not None:
+                entry.remote_next = max(entry.remote_next, each.base_offset + each.record_count)
+            elif each.base_offset is not None:
                 if each.base_offset < entry.remote_next and entry.remote_lost_from is None:
                     entry.remote_lost_from = each.base_offset
                     hand.place_again(entry)
+                    if hand.transaction is not None:
+                        # Else it would be copied again in the same transaction, which has it already.
+                        hand.break_off(StartOver(f"{entry.remote} has lost records"))
                 entry.remote_next = each.base_offset + each.record_count
         hand.bytes += sent.size
         entry.bytes += sent.size
@@ -231,10 +248,11 @@ class Sending:
             copy.give_up_identity()
             if self._hand.transaction is not None:
                 fenced = info.category is Category.FENCED
-                self._hand.break_off(Fenced(said, cluster=self._target.alias) if fenced else Aborted(said))
+                self._hand.break_off(Fenced(said, cluster=self._target.alias) if fenced else StartOver(said))
+            self._hand.place_again(entry)  # perhaps the log has lost what we wrote: look before anything follows it
             return
         if info.category is Category.TRANSACTION and self._hand.transaction is not None:
-            self._hand.break_off(Aborted(said))
+            self._hand.break_off(StartOver(said))
             return
         if info.category is not Category.SEQUENCE:
             # Those behind a batch that failed are out of sequence, which is no trouble of their own.

@@ -18,12 +18,13 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
+from farshore.clock import Clock
 from farshore.dataplane.assignment import Copied, Gap, Limits, Resume
 from farshore.dataplane.board import TroubleReport
 from farshore.dataplane.cargo import Path
 from farshore.dataplane.fetching import Fetching
 from farshore.dataplane.finding import Finding
-from farshore.dataplane.in_hand import Aborted, Entry, InHand
+from farshore.dataplane.in_hand import Entry, InHand, StartOver
 from farshore.dataplane.partition import PartitionCopy
 from farshore.dataplane.progress import Progress
 from farshore.dataplane.sending import Sending
@@ -50,12 +51,14 @@ class Slot:
         target: RawCluster,
         limits: Limits,
         progress: Progress,
+        clock: Clock,
         transaction: Transaction | None = None,
     ) -> None:
-        self._hand = InHand(limits, progress, transaction)
-        self._finding = Finding(source, target, self._hand)
-        self._fetching = Fetching(source, self._hand)
-        self._sending = Sending(target, self._hand)
+        self._clock = clock
+        self._hand = InHand(limits, progress, clock, transaction)
+        self._finding = Finding(source, target, self._hand, clock)
+        self._fetching = Fetching(source, self._hand, clock)
+        self._sending = Sending(target, self._hand, clock)
         self._telling = Telling()
 
     async def take(self, copied: Iterable[Copied], resumes: Mapping[TopicPartition, Resume]) -> None:
@@ -73,13 +76,16 @@ class Slot:
                 transaction is not None,
                 limits.levels,
             )
+            self._hand.progress.forget([each.partition])  # what an earlier holding knew of it
             if each.remote in self._hand.sequences:
                 copy.resume_sequences(self._hand.sequences.pop(each.remote))
             self._hand.entries[each.partition] = Entry(
                 each,
                 copy,
                 resumes.get(each.partition),
-                Trouble(f"{each.partition} to {each.remote}", quiet=_QUIET_SECONDS, tell=self._telling.tell),
+                Trouble(
+                    f"{each.partition} to {each.remote}", self._clock, quiet=_QUIET_SECONDS, tell=self._telling.tell
+                ),
                 limits.partition_fetch_bytes,
             )
         self._hand.unplaced.set()
@@ -88,7 +94,7 @@ class Slot:
         """Nothing of these is in flight any more when it returns, and nothing will be.
 
         Under a transaction no outcome of theirs is open either, or else it would be committed without anybody knowing
-        what is in it. What is not known within ten seconds breaks the slot off: raises Aborted.
+        what is in it. What is not known within ten seconds breaks the slot off: raises StartOver.
         """
         leaving = [self._hand.entries[partition] for partition in sorted(partitions)]
         for entry in leaving:
@@ -110,7 +116,7 @@ class Slot:
         while unsettled := [entry for entry in leaving if entry.copy.unsettled]:
             self._raise_if_broken()
             if loop.time() > give_up_at:
-                error = Aborted(f"{unsettled[0].partition} is released, and what became of its batches is not known")
+                error = StartOver(f"{unsettled[0].partition} is released, and what became of its batches is not known")
                 self._hand.break_off(error)
                 raise error
             self._hand.sendable.set()
@@ -120,8 +126,8 @@ class Slot:
         """Send nothing new, and wait until no outcome is open. Those that are not settled within that time.
 
         If there are none, nothing at all is sent from the moment that this was found until `go_on`: neither what waits
-        to be sent again nor pieces of what was packed. Raises Aborted if the slot is broken off: then there is nothing
-        to be committed.
+        to be sent again nor pieces of what was packed. Raises StartOver if the slot is broken off: then there is
+        nothing to be committed.
         """
         self._hand.paused = True
         give_up_at = asyncio.get_running_loop().time() + within
@@ -137,7 +143,7 @@ class Slot:
     def _raise_if_broken(self) -> None:
         broken = self._hand.broken
         if broken.done() and not broken.cancelled():
-            raise Aborted(f"the slot is broken off: {broken.exception()}")
+            raise StartOver(f"the slot is broken off: {broken.exception()}")
 
     def break_off(self, error: Exception) -> None:
         """Let `run` raise this."""
@@ -199,7 +205,8 @@ class Slot:
         loop = asyncio.get_running_loop()
         hopeless_since: float | None = None
         while not stop.is_set() and (left := self.left(until)):
-            if not all(self._hand.entries[partition].trouble.kind in _HOPELESS for partition in left):
+            entries = (self._hand.entries.get(partition) for partition in left)
+            if not all(entry is not None and entry.trouble.kind in _HOPELESS for entry in entries):
                 hopeless_since = None
             elif hopeless_since is None:
                 hopeless_since = loop.time()
@@ -209,12 +216,14 @@ class Slot:
 
     def left(self, until: Mapping[TopicPartition, int]) -> dict[TopicPartition, str | None]:
         """The partitions that have not reached their offset in `until`, and why not."""
-        entries = self._hand.entries
-        return {
-            partition: entries[partition].trouble.reason
-            for partition, end in until.items()
-            if not (entries[partition].placed and entries[partition].copy.position >= end)
-        }
+        found: dict[TopicPartition, str | None] = {}
+        for partition, end in until.items():
+            entry = self._hand.entries.get(partition)
+            if entry is None:
+                found[partition] = "left out of transactions for a while"
+            elif not (entry.placed and entry.copy.position >= end):
+                found[partition] = entry.trouble.reason
+        return found
 
     @property
     def partitions(self) -> dict[TopicPartition, Copied]:

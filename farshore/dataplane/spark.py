@@ -9,12 +9,10 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from farshore.dataplane import board
 from farshore.dataplane.task import SLOT_MARK, Order, Outcome, copy_slot
 from farshore.errors import ConfigError, SparkUnavailable
 
@@ -134,18 +132,28 @@ class SlotJob:
     """One slot, held by a thread of the driver: submitted to Spark, and again, with back-off, when it ends early.
 
     Each submission is an attempt with a number of its own, which the lease names: an earlier one that still lives
-    somewhere may not write any more. Unless that one is known to be dead, the next waits as long as a lease lasts.
+    somewhere may not write any more. `order_of` waits until it cannot.
+
+    `order_of` is asked before each attempt; it blocks, and raises KafkaError if none may begin. `on_end` comes once.
     """
 
     def __init__(
-        self, session: Any, slot: int, order_of: Callable[[int], Order], on_end: Callable[[Outcome], None]
+        self,
+        session: Any,
+        slot: int,
+        description: str,
+        order_of: Callable[[int, int], Order],
+        on_end: Callable[[Outcome], None],
     ) -> None:
         self._context = session.sparkContext
         self._slot = slot
+        self._description = description
+        self._name = description.partition(":")[0]
         self._order_of = order_of
         self._on_end = on_end
         self._ending = threading.Event()
         self.is_new = True
+        self.over = False
         self.attempt = 0
         self.surely_ended = True
         self.failure: str | None = None
@@ -154,51 +162,50 @@ class SlotJob:
         self._thread = InheritableThread(target=self._hold, daemon=True)
 
     def start(self) -> None:
+        """Returns at once: the thread asks Java for the properties of ours before it starts."""
         self.is_new = False
-        self._thread.start()
+        threading.Thread(target=self._thread.start, daemon=True).start()
 
     def do_not_restart(self) -> None:
         """The slot is about to be asked to stop, and may end."""
         self._ending.set()
 
-    def join(self, seconds: float) -> bool:
-        """Whether the slot has ended, within that time."""
-        if not self.is_new:
-            self._thread.join(seconds)
-        return not self._thread.is_alive()
-
     def cancel(self) -> None:
+        """Returns at once; Spark is told in a thread, since it may not answer."""
         self._ending.set()
-        self._context.cancelJobGroup(self._name)
-
-    @property
-    def _name(self) -> str:
-        return f"{self._order_of(self._slot).flow} slot {self._slot}"
+        threading.Thread(target=self._context.cancelJobGroup, args=(self._name,), daemon=True).start()
 
     def _hold(self) -> None:
-        copied = self._order_of(self._slot).plan.copied
-        topics = sorted({each.partition.topic for each in copied})
-        shown = ", ".join(topics[:3]) + (", …" if len(topics) > 3 else "")
-        self._context.setJobGroup(self._name, f"{self._name}: {len(copied)} partitions of {shown}", True)
+        outcome = Outcome(self._slot, 0, "its thread has ended")
+        try:
+            outcome = self._keep_running()
+        finally:  # else it would be waited for, for ever
+            self.over = True
+            self._on_end(outcome)
+
+    def _keep_running(self) -> Outcome:
+        self._context.setJobGroup(self._name, self._description, True)
         pause = _FIRST_PAUSE_SECONDS
         while True:
             began = time.monotonic()
             outcome = self._run_once()
             if outcome.error is None or self._ending.is_set():
-                self._on_end(outcome)
-                return
+                return outcome
             if outcome.error != self.failure:
                 _log.warning("%s ended and is started again: %s", self._name, outcome.error)
             self.failure = outcome.error
             pause = _FIRST_PAUSE_SECONDS if time.monotonic() - began > 60 else min(pause * 2, _LONGEST_PAUSE_SECONDS)
             self.attempt += 1
-            lapse = 0.0 if self.surely_ended else board.LEASE_LASTS_SECONDS + 1
-            if self._ending.wait(max(pause, lapse)):
-                self._on_end(outcome)
-                return
+            if self._ending.wait(pause):
+                return outcome
 
     def _run_once(self) -> Outcome:
-        order = replace(self._order_of(self._slot), attempt=self.attempt)
+        try:
+            order = self._order_of(self._slot, self.attempt)
+        except Exception as error:  # whatever it is, the slot cannot begin now
+            return Outcome(self._slot, 0, str(error) or type(error).__name__)
+        if self._ending.is_set():
+            return Outcome(self._slot, 0)
 
         def copy(_: Iterator[int]) -> Iterator[Outcome]:
             from pyspark import TaskContext

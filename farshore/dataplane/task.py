@@ -9,27 +9,30 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import math
 import os
-from collections.abc import AsyncIterator, Collection, Coroutine
+from collections.abc import AsyncIterator, Callable, Collection, Coroutine
 from dataclasses import dataclass
 
 import uvloop
 
+from farshore.clock import SYSTEM_CLOCK, Clock
 from farshore.config.settings import Client, ConsumerTuning, ProducerTuning
 from farshore.dataplane import board
 from farshore.dataplane.assignment import Limits
 from farshore.dataplane.bookkeeping import Bookkeeper, Books
 from farshore.dataplane.committing import Committing
-from farshore.dataplane.flushing import Flushing, Reporting
+from farshore.dataplane.flushing import Flushing, Rates, Reporting
 from farshore.dataplane.following import Asides, Following
-from farshore.dataplane.in_hand import Aborted
+from farshore.dataplane.in_hand import StartOver
 from farshore.dataplane.lease import LeasedCluster, SlotLease
 from farshore.dataplane.progress import Progress
 from farshore.dataplane.slot import Slot
 from farshore.dataplane.transaction import Transaction, transactional_id
 from farshore.errors import FarshoreError, Fenced, KafkaError, MalformedRecord
 from farshore.kafka.internal_topics.tail import Tail
-from farshore.kafka.raw import At, RawCluster
+from farshore.kafka.raw import At, Dial, ProducerIdentity, RawCluster
+from farshore.kafka.raw_connection import log_in
 from farshore.model import Flow, TopicPartition
 
 _log = logging.getLogger(__name__)
@@ -39,7 +42,7 @@ SLOT_MARK = "farshore:"
 
 _ENDS_WITHIN_SECONDS = 15.0
 _PAUSE_SECONDS = 0.02
-_BEGIN_ANEW_SECONDS = 0.5
+_BEGIN_AGAIN_SECONDS = 0.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,19 +56,32 @@ class ExactlyOnce:
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """All that a slot needs to know. Holds secrets, which never show: it travels inside a closure."""
+    """All that an attempt of a slot needs to know, but for its plan, which is on the board. Holds secrets, which never
+    show: it travels inside a closure.
+
+    `holder` is the driver that gives its leases, `plan_version` the oldest plan that it may follow. `identity` is what
+    the slot's transactional id was given to when it was fenced for this attempt.
+    """
 
     flow: Flow
-    plan: board.Plan
+    generation: int
     source: Client[ConsumerTuning]
     target: Client[ProducerTuning]
     limits: Limits
     books: Books
-    board_topic: str
     offset_lag_max: int = 100
     exactly_once: ExactlyOnce | None = None
     once: bool = False
+    slot: int = 0
     attempt: int = 0
+    holder: str = ""
+    plan_version: int = 0
+    identity: ProducerIdentity | None = None
+
+    @property
+    def transactional_id(self) -> str | None:
+        once = self.exactly_once
+        return None if once is None else transactional_id(once.group, self.books.connector, self.slot)
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,40 +98,58 @@ def copy_slot(order: Order) -> Outcome:
     """Copy until the lease says stop, or, with `once`, until what was there at the start is copied."""
     logging.basicConfig(level=logging.INFO, format=f"{SLOT_MARK} %(levelname)s {order.flow}: %(message)s")
     logging.getLogger("aiokafka").setLevel(logging.CRITICAL)
-    task = _Task(order)
+    parent = os.getppid()
+    task = SlotTask(order, orphaned=lambda: os.getppid() != parent)
     error: str | None = None
     try:
         uvloop.run(task.run())
     except FarshoreError as failure:
         error = str(failure)
     except Exception as failure:
-        _log.exception("slot %d of %s", order.plan.slot, order.flow)
+        _log.exception("slot %d of %s", order.slot, order.flow)
         error = f"{type(failure).__name__}: {failure}"
-    return Outcome(order.plan.slot, task.records, error, task.left)
+    return Outcome(order.slot, task.records, error, task.left)
 
 
-class _Task:
-    def __init__(self, order: Order) -> None:
+class SlotTask:
+    """One attempt of one slot, for one `run`. `orphaned` says that the process above it is gone."""
+
+    def __init__(
+        self,
+        order: Order,
+        *,
+        clock: Clock = SYSTEM_CLOCK,
+        dial: Dial = log_in,
+        orphaned: Callable[[], bool] = lambda: False,
+    ) -> None:
         self._order = order
-        self._lease = SlotLease(order.plan.slot, order.plan.generation, order.attempt)
-        self._reporting = Reporting(order.board_topic, order.plan)
-        self._asides = Asides(self._reporting)
+        self._clock = clock
+        self._dial = dial
+        self._orphaned = orphaned
+        self.lease = SlotLease(order.slot, order.generation, order.attempt, clock, order.holder)
+        self._reporting = Reporting(board.Plan(order.slot, order.generation, 0), Rates(clock), order.attempt)
+        self._asides = Asides(self._reporting, clock)
         self._plan_changed = asyncio.Event()
-        self._slot: Slot | None = None
-        self._parent = os.getppid()
+        self._identity = order.identity
+        self._until: dict[TopicPartition, int] | None = None
+        self.slot: Slot | None = None
         self.records = 0
         self.left: tuple[str, ...] = ()
 
     async def run(self) -> None:
-        order, lease = self._order, self._lease
+        """Raises KafkaError if it cannot go on: another attempt may."""
+        order, lease = self._order, self.lease
         read, written = order.source, order.target
-        client_id = f"{order.flow}|{order.books.connector}-{order.plan.slot}"
+        client_id = f"{order.flow}|{order.books.connector}-{order.slot}"
         async with (
-            RawCluster(
+            # Offset syncs are written to the source, under the lease as well: a slot that was replaced would mislead.
+            LeasedCluster(
+                lease,
                 read.connection,
                 alias=order.flow.source,
                 client_id=_named(read, client_id),
                 request_timeout=read.tuning.request_timeout.total_seconds(),
+                dial=self._dial,
             ) as source,
             LeasedCluster(
                 lease,
@@ -123,41 +157,46 @@ class _Task:
                 alias=order.flow.target,
                 client_id=_named(written, client_id),
                 request_timeout=written.tuning.request_timeout.total_seconds(),
+                dial=self._dial,
             ) as target,
-            self._beside(self._listen(Tail(target, order.board_topic))),
+            self._beside(self._listen(Tail(target, order.books.board_topic, self._clock, from_start=True))),
         ):
-            with Bookkeeper(order.books, order.flow, read.connection, written.connection, client_id) as keeper:
-                while not await self._copy(source, target, keeper):
-                    await asyncio.sleep(_BEGIN_ANEW_SECONDS)
+            keeper = Bookkeeper(order.books, order.flow, source, target, self._clock)
+            while not await self._copy(source, target, keeper):
+                await asyncio.sleep(_BEGIN_AGAIN_SECONDS)
         if lease.ousted is not None:
-            raise KafkaError(
-                f"{order.flow.target}: slot {order.plan.slot} ended: {lease.ousted}", cluster=order.flow.target
-            )
+            raise KafkaError(f"{order.flow.target}: slot {order.slot} ended: {lease.ousted}", cluster=order.flow.target)
 
     async def _copy(self, source: RawCluster, target: RawCluster, keeper: Bookkeeper) -> bool:
-        """Whether it ended as it was asked to; False if it has to begin anew, after a transaction that was aborted."""
-        order, lease = self._order, self._lease
-        # Under the lease nobody else copies, so that what is read now stays true.
-        while not lease.valid and not lease.to_end.is_set():
+        """Whether it ended as it was asked to; False if it has to start over from the committed positions."""
+        order, lease = self._order, self.lease
+        # Under the lease no other slot copies these partitions, so that what is read now stays true.
+        while not (lease.valid and self._has_its_plan) and not lease.to_end.is_set():
             await asyncio.sleep(_PAUSE_SECONDS)
         if lease.to_end.is_set():
             return True
-        progress = Progress(order.plan.generation, order.offset_lag_max, exactly_once=order.exactly_once is not None)
+        transactional = order.exactly_once is not None
+        progress = Progress(
+            order.generation,
+            order.offset_lag_max,
+            exactly_once=transactional,
+            positions_first=not transactional,  # else both are written together
+        )
         transaction = await self._begin_transaction(target)
-        slot = self._slot = Slot(source, target, order.limits, progress, transaction)
-        books = Flushing(slot, progress, keeper, lease, self._reporting)
+        slot = self.slot = Slot(source, target, order.limits, progress, self._clock, transaction)
+        books = Flushing(slot, progress, keeper, lease, self._reporting, self._clock)
         if transaction is not None and order.exactly_once is not None:
             interval = order.exactly_once.interval
-            books = Committing(slot, progress, keeper, lease, self._reporting, transaction, interval)
-        following = Following(slot, progress, keeper, books, self._reporting, self._asides, lease.to_end)
+            books = Committing(slot, progress, keeper, lease, self._reporting, self._clock, transaction, interval)
+        following = Following(slot, progress, keeper, books, self._reporting, self._asides, lease.to_end, self._clock)
         try:
             await self._copy_with(source, slot, following, books)
-        except (Aborted, Fenced) as error:
+        except (StartOver, Fenced) as error:
             if transaction is None:
                 raise
-            _log.warning("slot %d: the transaction is aborted: %s", order.plan.slot, error)
-            self._asides.put(error.unsettled if isinstance(error, Aborted) else (), str(error))
-            with contextlib.suppress(KafkaError):  # else beginning anew does it
+            _log.warning("slot %d starts over from its committed positions: %s", order.slot, error)
+            self._asides.put(error.unsettled if isinstance(error, StartOver) else (), str(error))
+            with contextlib.suppress(KafkaError):  # else beginning again does it, or the next attempt
                 await transaction.abort()
             return lease.to_end.is_set()
         finally:
@@ -165,23 +204,46 @@ class _Task:
             self.records = self._reporting.records
         return True
 
+    @property
+    def _has_its_plan(self) -> bool:
+        """An older one may be all that is on the board, and what it holds another's by now."""
+        return self._reporting.plan.version >= max(1, self._order.plan_version)
+
     async def _begin_transaction(self, target: RawCluster) -> Transaction | None:
-        order = self._order
-        if order.exactly_once is None:
+        """Raises Fenced if the id has another holder by now: only the driver may take it back, for another attempt."""
+        name, once = self._order.transactional_id, self._order.exactly_once
+        if name is None or once is None:
             return None
-        name = transactional_id(order.exactly_once.group, order.books.connector, order.plan.slot)
-        transaction = Transaction(target, name, order.exactly_once.timeout)
+        assert self._identity is not None
+        transaction = Transaction(target, name, once.timeout, self._identity, self._clock)
         await transaction.begin()
+        self._identity = transaction.identity
         return transaction
 
     async def _copy_with(self, source: RawCluster, slot: Slot, following: Following, books: Flushing) -> None:
-        await following.follow()
-        until = await self._ends(source, slot.partitions) if self._order.once else None
+        if not await self._unless_ended(following.follow()):
+            return
+        if self._order.once and self._until is None:
+            self._until = await self._ends(source, [each.partition for each in self._reporting.plan.copied])
+        until = self._until
         async with self._beside(following.run(self._plan_changed)), self._beside(books.run()):
-            await slot.run(self._lease.to_end, until)
+            await slot.run(self.lease.to_end, until)
         await books.flush("released", letting_go=True)
         if until is not None:
             self.left += tuple(f"{partition}: {reason}" for partition, reason in slot.left(until).items())
+
+    async def _unless_ended(self, work: Coroutine[None, None, None]) -> bool:
+        """Whether it was done before the slot was asked to end: to read positions may take minutes."""
+        task, ending = asyncio.create_task(work), asyncio.create_task(self.lease.to_end.wait())
+        try:
+            await asyncio.wait({task, ending}, return_when=asyncio.FIRST_COMPLETED)
+            if task.done():
+                task.result()
+            return task.done()
+        finally:
+            ending.cancel()
+            task.cancel()
+            await asyncio.gather(task, ending, return_exceptions=True)
 
     @contextlib.asynccontextmanager
     async def _beside(self, work: Coroutine[None, None, None]) -> AsyncIterator[None]:
@@ -197,31 +259,31 @@ class _Task:
     def _failed(self, task: asyncio.Task[None]) -> None:
         if task.cancelled() or (error := task.exception()) is None:
             return
-        if isinstance(error, Aborted) and self._slot is not None:
-            self._slot.break_off(error)
+        if isinstance(error, StartOver) and self.slot is not None:
+            self.slot.break_off(error)
             return
-        _log.error("slot %d", self._order.plan.slot, exc_info=error)
-        self._lease.oust(f"{type(error).__name__}: {error}")
+        _log.error("slot %d", self._order.slot, exc_info=error)
+        self.lease.oust(f"{type(error).__name__}: {error}")
 
     async def _listen(self, tail: Tail) -> None:
-        """To the board, until cancelled or ousted."""
-        plan = self._order.plan
-        reader = board.Reader()
-        while self._lease.ousted is None:
+        """To the board, from its start on, until cancelled or ousted."""
+        order, entries = self._order, board.Reader()
+        while self.lease.ousted is None:
             tailed = await tail.next(1.0)
             for record in tailed.records:
                 with contextlib.suppress(MalformedRecord):
-                    match reader.read(record.key, record.value):
+                    match entries.read(record.key, record.value):
                         case board.Lease() as lease:
-                            self._lease.hear(lease, tailed.since)
-                        case board.Plan() as other if (other.slot, other.generation) == (plan.slot, plan.generation):
-                            if other.version > self._reporting.plan.version:
-                                self._reporting.plan = other
+                            self.lease.hear(lease, tailed.since)
+                        case board.Plan() as plan if (plan.slot, plan.generation) == (order.slot, order.generation):
+                            if plan.version > self._reporting.plan.version:
+                                self._reporting.plan = plan
                                 self._plan_changed.set()
-                        case board.Skip(partition, to) if self._slot is not None:
-                            self._slot.skip(partition, to)
-            if os.getppid() != self._parent:
-                self._lease.oust("the Spark process above it is gone")
+                        # Of a board that is read again, an old skip must not be heeded once more.
+                        case board.Skip(partition, to) if self.slot is not None and tailed.since > -math.inf:
+                            self.slot.skip(partition, to)
+            if self._orphaned():
+                self.lease.oust("the Spark process above it is gone")
 
     async def _ends(self, source: RawCluster, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]:
         """Where each log ends now. What cannot be told, after a while, is not waited for but named."""

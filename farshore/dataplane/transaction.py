@@ -2,7 +2,7 @@
 
 Partitions join when they have data. At a commit nothing is in flight and no outcome open, so that what the positions
 say is exactly what is committed with them. A transaction that cannot be committed is aborted as a whole, and the slot
-begins anew from the positions of the last one that was.
+starts over from the positions of the last one that was.
 """
 
 from __future__ import annotations
@@ -10,20 +10,14 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Iterable, Sequence
-from itertools import groupby
 
-from farshore.config.security import Connection
-from farshore.errors import KafkaError, PermissionDenied, Unreachable
-from farshore.kafka.raw import ProducePartition, ProducerIdentity, RawCluster
-from farshore.kafka.raw_errors import Category, error_info
-from farshore.kafka.small_records import SmallRecord
+from farshore.clock import Clock
+from farshore.errors import KafkaError, PermissionDenied
+from farshore.kafka.internal_topics.writer import InternalRecord, append_all, by_partition, encoded
+from farshore.kafka.raw import ProducerIdentity, RawCluster
+from farshore.kafka.raw_errors import error_info
 from farshore.model import TopicPartition
-from farshore.wire.batch import Codec
-from farshore.wire.records import Encoded, Producer, encode_batches
-from farshore.wire.records_v2 import RawRecord, body_of
-
-_BATCH_BYTES = 512 * 1024
-_PAUSE_SECONDS = 0.05
+from farshore.wire.records import Producer
 
 
 def transactional_id(group: str, connector: str, slot: int) -> str:
@@ -31,40 +25,49 @@ def transactional_id(group: str, connector: str, slot: int) -> str:
     return f"{group}-{connector}-{slot}"
 
 
-def fence(connection: Connection, *, cluster: str, ids: Sequence[str]) -> None:
-    """Nobody who wrote under these ids before can go on; what he left open is aborted. Blocks.
+async def fence(target: RawCluster, ids: Sequence[str]) -> None:
+    """No earlier producer with one of these ids can go on; what it left open is aborted.
 
-    Raises PermissionDenied, which tells of all ids that are needed, or another KafkaError.
+    Raises PermissionDenied, which names all ids that are needed, or another KafkaError.
     """
-
-    async def fence_all() -> None:
-        async with RawCluster(connection, alias=cluster, client_id="farshore") as target:
-            await asyncio.gather(*(target.init_producer_id(each) for each in ids))
-
     try:
-        asyncio.run(fence_all())
+        await asyncio.gather(*(target.init_producer_id(each) for each in ids))
     except PermissionDenied as error:
-        raise PermissionDenied(f"{error}; all slots need {ids[0]} to {ids[-1]}", cluster=cluster) from error
+        raise PermissionDenied(f"{error}; all slots need {ids[0]} to {ids[-1]}", cluster=target.alias) from error
 
 
 class Transaction:
-    """The transactions of one slot. `begin` first, which fences whoever used the id before."""
+    """The transactions of one slot. `begin` first.
 
-    def __init__(self, target: RawCluster, id: str, timeout: float) -> None:
+    `identity` is what the transactional id was given to when it was fenced for this attempt of the slot, or at the last
+    `begin`. Only its newest holder gets the next epoch: without it a broker gives the id to any caller, so that a slot
+    that was replaced would take it back.
+    """
+
+    def __init__(self, target: RawCluster, id: str, timeout: float, identity: ProducerIdentity, clock: Clock) -> None:
         self.id = id
+        self.identity = identity
         self._target = target
         self._timeout = timeout
+        self._clock = clock
         self._joined: set[TopicPartition] = set()
         self._sequences: dict[TopicPartition, int] = {}
-        self.identity = ProducerIdentity(-1, -1)
+        self._leaders: dict[TopicPartition, int] = {}
+        self._ending = False
 
     @property
     def is_open(self) -> bool:
         return bool(self._joined)
 
     async def begin(self) -> None:
-        """Raises PermissionDenied, which names what is missing, or another KafkaError."""
-        self.identity = await self._target.init_producer_id(self.id, transaction_timeout=self._timeout)
+        """Nothing that was sent under an earlier epoch can take effect any more.
+
+        Raises Fenced if another holds the id, PermissionDenied, which names what is missing, or another KafkaError.
+        """
+        self.identity = await self._target.init_producer_id(
+            self.id, current=self.identity, transaction_timeout=self._timeout
+        )
+        self._ending = False
         self._joined.clear()
         self._sequences.clear()
 
@@ -78,79 +81,43 @@ class Transaction:
             self._joined.update(new)
         return codes
 
-    async def write(self, records: Sequence[SmallRecord], now_ms: int) -> None:
-        """Append small records as part of the transaction. Raises KafkaError if that cannot be done for good."""
-        waiting = {
-            partition: deque(self._batches(partition, some, now_ms))
-            for partition, some in _by_partition(records).items()
-        }
-        deadline = asyncio.get_running_loop().time() + self._timeout / 2
-        failed = {p: code for p, code in (await self.join(waiting)).items() if code}
+    async def write(self, records: Sequence[InternalRecord]) -> None:
+        """Append internal records as part of the transaction. Raises KafkaError if that cannot be done for good."""
+        alias, now_ms = self._target.alias, round(self._clock.wall() * 1000)
+        if self._ending:
+            raise KafkaError(f"{alias}: {self.id}: whether the last transaction has ended is not known", cluster=alias)
+        batches: dict[TopicPartition, deque[bytes]] = {}
+        for partition, some in by_partition(records).items():
+            producer = Producer(*self.identity, self._sequences.get(partition, 0), transactional=True)
+            batches[partition] = deque()
+            for each in encoded(alias, some, producer, now_ms):
+                batches[partition].append(each.data)
+                producer = producer.after(each.record_count)
+            self._sequences[partition] = producer.base_sequence
+        failed = {partition: code for partition, code in (await self.join(batches)).items() if code}
         for partition, code in failed.items():
-            raise KafkaError(f"{self._target.alias}: {partition}: {error_info(code)}", cluster=self._target.alias)
-        while waiting:
-            if asyncio.get_running_loop().time() > deadline:
-                raise Unreachable(
-                    f"{self._target.alias}: {', '.join(map(str, waiting))} not written in time",
-                    cluster=self._target.alias,
-                )
-            if not await self._append_first(waiting):
-                await asyncio.sleep(_PAUSE_SECONDS)
+            raise KafkaError(f"{alias}: {partition}: {error_info(code)}", cluster=alias)
+        await append_all(
+            self._target, batches, within=self._timeout / 2, transactional_id=self.id, leaders=self._leaders
+        )
 
-    async def commit(self) -> None:
-        await self._end(commit=True)
+    async def commit(self) -> bool:
+        """Whether the next transaction may begin under the same epoch.
+
+        False if an answer to the request was lost: a copy of it may still be on its way, and would commit the next
+        transaction before its positions are written. After `begin` it cannot. Raises KafkaError.
+        """
+        return await self._end(commit=True)
 
     async def abort(self) -> None:
+        """Raises KafkaError. `begin` must follow."""
         await self._end(commit=False)
 
-    async def _end(self, *, commit: bool) -> None:
-        if self._joined:
-            await self._target.end_transaction(self.id, self.identity, commit=commit)
-            self._joined.clear()
-
-    def _batches(self, partition: TopicPartition, records: Sequence[SmallRecord], now_ms: int) -> Iterable[bytes]:
-        bodies: list[RawRecord] = [
-            (n, now_ms, body_of(r.key, r.value, [(name.encode(), value) for name, value in r.headers]))
-            for n, r in enumerate(records)
-        ]
-        producer = Producer(*self.identity, self._sequences.get(partition, 0), transactional=True)
-        for each in encode_batches(
-            bodies, codec=Codec.NONE, max_bytes=2 * _BATCH_BYTES, target_batch_bytes=_BATCH_BYTES, producer=producer
-        ):
-            assert isinstance(each, Encoded), "no record of ours is that large"
-            producer = producer.after(each.record_count)
-            self._sequences[partition] = producer.base_sequence
-            yield each.data
-
-    async def _append_first(self, waiting: dict[TopicPartition, deque[bytes]]) -> bool:
-        """The first batch of every partition, once. Whether all of them were appended."""
-        metadata = await self._target.metadata({partition.topic for partition in waiting})
-        by_leader: dict[int, list[TopicPartition]] = {}
-        for partition in waiting:
-            leader = metadata.leader_of(partition)
-            if leader is not None:
-                by_leader.setdefault(leader, []).append(partition)
-        before = sum(len(batches) for batches in waiting.values())
-        for leader, partitions in by_leader.items():
-            parts = [ProducePartition(p.topic, p.partition, (waiting[p][0],)) for p in partitions]
-            try:
-                answers = await self._target.produce(leader, parts, transactional_id=self.id)
-            except Unreachable:
-                continue  # sent again with the same sequence, whatever became of it
-            for answer in answers:
-                info, partition = error_info(answer.error), TopicPartition(answer.topic, answer.partition)
-                if info.category in (Category.NONE, Category.DUPLICATE):
-                    waiting[partition].popleft()
-                elif not info.retriable:
-                    raise KafkaError(f"{self._target.alias}: {partition}: {info}", cluster=self._target.alias)
-        done = before - sum(len(batches) for batches in waiting.values())
-        for partition in [p for p, batches in waiting.items() if not batches]:
-            del waiting[partition]
-        return done > 0
-
-
-def _by_partition(records: Sequence[SmallRecord]) -> dict[TopicPartition, list[SmallRecord]]:
-    def where(record: SmallRecord) -> TopicPartition:
-        return TopicPartition(record.topic, record.partition)
-
-    return {partition: list(some) for partition, some in groupby(sorted(records, key=where), where)}
+    async def _end(self, *, commit: bool) -> bool:
+        if not self._joined:
+            return True
+        self._ending = True  # until the answer: if we are cancelled, nothing more may be written under this epoch
+        answered = await self._target.end_transaction(self.id, self.identity, commit=commit)
+        self._ending = False
+        self._joined.clear()
+        return answered

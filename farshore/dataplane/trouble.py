@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import time
 from collections.abc import Callable
 from enum import StrEnum
+
+from farshore.clock import Clock
 
 _log = logging.getLogger(__name__)
 
@@ -73,8 +74,9 @@ class Trouble:
     What goes wrong during the wait, as all requests do that were in flight together, makes it no longer.
     """
 
-    def __init__(self, subject: str, quiet: float = 0.0, tell: Tell = _tell_at_once) -> None:
+    def __init__(self, subject: str, clock: Clock, quiet: float = 0.0, tell: Tell = _tell_at_once) -> None:
         self._subject = subject
+        self._clock = clock
         self._tell = tell
         self._quiet = quiet
         self._pause = _SHORTEST_SECONDS
@@ -87,19 +89,19 @@ class Trouble:
     @property
     def over(self) -> bool:
         """Whether to go on, be it for another try."""
-        return not self._again_at or time.monotonic() >= self._again_at
+        return not self._again_at or self._clock.monotonic() >= self._again_at
 
     def begin(self, reason: str, kind: Kind = Kind.PASSING, *, name: str | None = None) -> None:
         """`name` is what reasons have in common that differ only by figures."""
         if self.reason is None:
-            self.since = time.time()
+            self.since = self._clock.wall()
         self.reason, self.kind = reason, kind
-        lasts = kind is not Kind.PASSING or time.time() - self.since >= self._quiet
+        lasts = kind is not Kind.PASSING or self._clock.wall() - self.since >= self._quiet
         if lasts and (name or reason) not in self._told:
             self._told.add(name or reason)
             self._tell(logging.WARNING, self._subject, reason)
         if self.over:
-            self._again_at = time.monotonic() + self._pause
+            self._again_at = self._clock.monotonic() + self._pause
             self._pause = min(self._pause * 2, _LONGEST_SECONDS)
 
     def end(self) -> None:

@@ -156,6 +156,11 @@ class RawCluster:
         request = Produce(partitions, acks, timeout, transactional_id)
         return await self._brokers.ask(broker, Purpose.PRODUCE, request, permit)
 
+    def produce_losses(self) -> dict[int, int]:
+        """How often the connection for appends was lost, by broker. One that restarted may no longer have what it had
+        acknowledged, and with nothing under way nothing else tells."""
+        return self._brokers.losses(Purpose.PRODUCE)
+
     async def list_offsets(
         self,
         partitions: Iterable[TopicPartition],
@@ -177,15 +182,19 @@ class RawCluster:
 
         return await self._ask_leaders(partitions, asked, unanswered)
 
-    async def epoch_ends(self, epochs: Mapping[TopicPartition, int]) -> dict[TopicPartition, EpochEnd]:
+    async def epoch_ends(
+        self, epochs: Mapping[TopicPartition, int], current: Mapping[TopicPartition, int] | None = None
+    ) -> dict[TopicPartition, EpochEnd]:
         """Where each leader's log ends the epoch given, by which one who has read further notices a truncation.
 
-        Finds the leaders like `list_offsets`. A broker before Kafka 2.3 cannot tell: UNSUPPORTED_VERSION.
+        `current` are the epochs of the leaders that will be read, if metadata have named them before: any other leader
+        is an error. Finds the leaders like `list_offsets`. A broker before Kafka 2.3 cannot tell: UNSUPPORTED_VERSION.
         """
 
         def asked(metadata: ClusterMetadata, some: Sequence[TopicPartition]) -> OffsetForLeaderEpoch:
-            current = {one: metadata.topics[one.topic].partitions[one.partition].leader_epoch for one in some}
-            return OffsetForLeaderEpoch({one: epochs[one] for one in some}, current)
+            found = {one: metadata.topics[one.topic].partitions[one.partition].leader_epoch for one in some}
+            named = current if current is not None else found
+            return OffsetForLeaderEpoch({one: epochs[one] for one in some}, {one: named[one] for one in some})
 
         def unanswered(one: TopicPartition, error: int) -> EpochEnd:
             return EpochEnd(one.topic, one.partition, error, leader_epoch=-1, end_offset=-1)
@@ -230,13 +239,19 @@ class RawCluster:
 
     async def end_transaction(
         self, transactional_id: str, identity: ProducerIdentity, *, commit: bool, timeout: float = 30.0
-    ) -> None:
+    ) -> bool:
         """Commit or abort. It is decided when this returns, and so it will be seen, a moment later.
 
+        False if an answer was lost on the way, so that a copy of the request may still arrive: it would end the next
+        transaction of the same epoch (unless brokers use transaction.version 2).
+
         Only a transaction that has begun can be ended: INVALID_TXN_STATE else. Waits and raises like
-        `init_producer_id`; safe to repeat, and to be repeated, after Unreachable or cancellation.
+        `init_producer_id`.
         """
-        await self._coordinators.ask(EndTxn(transactional_id, identity, commit), timeout=timeout)
+        losses: list[None] = []
+        request = EndTxn(transactional_id, identity, commit)
+        await self._coordinators.ask(request, timeout=timeout, on_lost=lambda: losses.append(None))
+        return not losses
 
     async def _ask_leaders(
         self,

@@ -10,12 +10,15 @@ from enum import Enum
 from farshore.config.security import Connection
 from farshore.errors import AuthenticationFailed, KafkaError, Unreachable
 from farshore.kafka.raw_connection import log_in
+from farshore.kafka.raw_failures import lost
 from farshore.kafka.raw_link import Connect, Link, Permit
 from farshore.kafka.raw_model import BrokerAddress
 from farshore.kafka.raw_requests import AnswerT, Request
 
 _CONNECT_WITHIN_SECONDS = 10.0
 _KNOWN_BROKERS_TRIED = 3
+_NEXT_AFTER_SECONDS = 5.0
+"""A broker that hangs must not hold up what any other can answer."""
 
 Dial = Callable[[Connection, str], Connect]
 """How to connect to the brokers of a cluster, given its settings and our client id; `log_in` for real ones."""
@@ -41,6 +44,7 @@ class Brokers:
         self._connect = dial(connection, client_id)
         self._known: dict[int, BrokerAddress] = {}
         self._links: dict[tuple[BrokerAddress, Purpose], Link] = {}
+        self._silent: dict[BrokerAddress, None] = {}
         self.closed = False
 
     async def ask(
@@ -59,16 +63,35 @@ class Brokers:
         AuthenticationFailed, if any of them did not let us in; Unreachable, with what each had to say.
         """
         failures: list[KafkaError] = []
-        for address in self._candidates():
+        *others, last = self._candidates()
+        for address in others:
             try:
-                return await self._link(address, Purpose.CONTROL).ask(request)
+                async with asyncio.timeout(_NEXT_AFTER_SECONDS):
+                    return await self._link(address, Purpose.CONTROL).ask(request)
+            except TimeoutError:
+                self._silent[address] = None  # asked last from now on, until it answers
+                failures.append(lost(self._alias, address, f"no answer within {_NEXT_AFTER_SECONDS:.0f} s"))
             except (Unreachable, AuthenticationFailed) as failure:
                 failures.append(failure)
+        try:
+            answer = await self._link(last, Purpose.CONTROL).ask(request)
+        except (Unreachable, AuthenticationFailed) as failure:
+            failures.append(failure)
+        else:
+            self._silent.pop(last, None)
+            return answer
         kept_out = [one for one in failures if isinstance(one, AuthenticationFailed)]
         if kept_out:
             raise kept_out[0]
         said = "; ".join(dict.fromkeys(str(one).removeprefix(f"{self._alias}: ") for one in failures))
         raise Unreachable(f"{self._alias}: no broker can be reached: {said}", cluster=self._alias)
+
+    def losses(self, purpose: Purpose) -> dict[int, int]:
+        """How often the connection for this purpose was lost, by broker, as far as it was at all."""
+        if not any(link.losses for link in self._links.values()):
+            return {}
+        links = {number: self._links.get((address, purpose)) for number, address in self._known.items()}
+        return {number: link.losses for number, link in links.items() if link is not None and link.losses}
 
     def add(self, broker: int, address: BrokerAddress) -> None:
         self._known[broker] = address
@@ -91,6 +114,7 @@ class Brokers:
         """Whom to ask, in this order: brokers we are connected to, others known, bootstrap servers."""
         known = random.sample(list(self._known.values()), len(self._known))
         known.sort(key=lambda address: not self._link(address, Purpose.CONTROL).connected)
+        known.sort(key=lambda address: address in self._silent)
         bootstrap = random.sample(self._bootstrap, len(self._bootstrap))
         return list(dict.fromkeys([*known[:_KNOWN_BROKERS_TRIED], *bootstrap]))
 

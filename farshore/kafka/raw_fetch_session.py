@@ -112,10 +112,10 @@ class FetchSession:
         """Let the next request be a full one. It closes the session that there may be."""
         self._epoch = _FULL
 
-    def asked_at(self, topic: str, partition: int) -> int | None:
-        """The offset that the last request, or an earlier one that still holds, has asked for."""
+    def asked(self, topic: str, partition: int) -> FetchPartition | None:
+        """What the last request, or an earlier one that still holds, has asked for: the object that was given."""
         known = self._known.get((topic, partition))
-        return known.asked.offset if known is not None else None
+        return known.asked if known is not None else None
 
     def unchanged(self, topic: str, partition: int) -> Fetched | None:
         """What the last answer says by not listing the partition: that all is as before. None if it does not say so."""

@@ -74,7 +74,13 @@ class Link:
     """
 
     def __init__(
-        self, alias: str, address: BrokerAddress, connect: Connect, *, connect_within: float, patience: float
+        self,
+        alias: str,
+        address: BrokerAddress,
+        connect: Connect,
+        *,
+        connect_within: float,
+        patience: float,
     ) -> None:
         self.address = address
         self._alias = alias
@@ -93,6 +99,11 @@ class Link:
     @property
     def connected(self) -> bool:
         return self._connection is not None and bool(self._connection.connected())
+
+    @property
+    def losses(self) -> int:
+        """How often the connection was lost, or could not be made."""
+        return self._losses
 
     @property
     def in_use(self) -> bool:

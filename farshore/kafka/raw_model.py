@@ -71,6 +71,12 @@ class ClusterMetadata:
         known = topic.partitions.get(partition.partition) if topic else None
         return known.leader if known else None
 
+    def epoch_of(self, partition: TopicPartition) -> int:
+        """The epoch of its leader; -1 if that is not known."""
+        topic = self.topics.get(partition.topic)
+        known = topic.partitions.get(partition.partition) if topic else None
+        return known.leader_epoch if known else -1
+
 
 class FetchPartition(NamedTuple):
     """Where to read on. `leader_epoch` is that of the metadata, so that a leader who knows better says so."""

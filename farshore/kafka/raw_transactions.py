@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 
 from farshore.errors import Fenced, KafkaError, PermissionDenied, RequestRefused, Unreachable
 from farshore.kafka.raw_brokers import Brokers, Purpose
@@ -32,11 +33,14 @@ class Coordinators:
         self._alias = alias
         self._known: dict[str, int] = {}
 
-    async def ask(self, request: TransactionRequest[ValueT], *, timeout: float) -> ValueT:
+    async def ask(
+        self, request: TransactionRequest[ValueT], *, timeout: float, on_lost: Callable[[], None] = lambda: None
+    ) -> ValueT:
         """What the coordinator answers. What passes by itself, the loss of its connection too, is waited for: no
         attempt begins when `timeout` seconds have passed.
 
-        The request may so be carried out twice. Raises Fenced, PermissionDenied or RequestRefused, and what every
+        The request may so be carried out twice, the second time long after this has returned; `on_lost` is called
+        whenever a connection was lost under it. Raises Fenced, PermissionDenied or RequestRefused, and what every
         request may. Without a transactional id any broker will do, and if none can be reached, none is waited for.
         """
         give_up_at = _now() + timeout
@@ -45,6 +49,7 @@ class Coordinators:
             try:
                 return await self._ask_once(request)
             except Unreachable:
+                on_lost()
                 if request.transactional_id is None or self._brokers.closed or _now() + pause >= give_up_at:
                     raise
             except RequestRefused as refused:

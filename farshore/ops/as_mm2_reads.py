@@ -72,6 +72,28 @@ def positions_found(records: Iterable[Record], books: Books, cluster: str) -> Fo
     return found
 
 
+def left_by_aborted(committed: Found, uncommitted: Found, topic: str) -> dict[TopicPartition, str]:
+    """What is wrong with partitions of which the last record in `topic` is not the last committed one.
+
+    A Connect worker reads only committed records if `exactly.once.source.support` is `enabled`. Any other would go by a
+    position of a transaction that was aborted, and leave out what was copied in it.
+    """
+    problems = {}
+    for partition in sorted(committed.positions.keys() | uncommitted.positions.keys()):
+        right, last = committed.positions.get(partition), uncommitted.positions.get(partition)
+        if _offset(right) != _offset(last):
+            problems[partition] = (
+                f"its last record in {topic} is of an aborted transaction: unless exactly-once is enabled there, "
+                f"MirrorMaker 2 goes by {_offset(last)} instead of {_offset(right)}, which is committed; start "
+                "Farshore once more and stop it in order: it writes the committed position again"
+            )
+    return problems
+
+
+def _offset(resume: Resume | None) -> str:
+    return "no position" if resume is None else f"offset {resume.next_offset}"
+
+
 def _misplaced(others: list[tuple[int, bytes]], right: tuple[int, bytes], topic: str) -> str:
     number, key = others[0]
     if key == right[1]:

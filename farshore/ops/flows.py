@@ -3,20 +3,26 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 from farshore.config import FlowSettings, Settings
 from farshore.config.settings import SourceSettings
 from farshore.control.topics import plan_topics
+from farshore.dataplane.assignment import Resume
+from farshore.dataplane.bookkeeping import Books, read_positions
 from farshore.dataplane.placing import RemoteLog, SourceLog
 from farshore.errors import BadArgument
 from farshore.kafka.cluster import Cluster
+from farshore.kafka.internal_topics.blocking import on_cluster
 from farshore.kafka.internal_topics.reader import log_ends
 from farshore.kafka.raw import At, IsolationLevel, RawCluster
 from farshore.model import TopicPartition
 
 _NAMED = 10
+
+ResultT = TypeVar("ResultT")
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,6 +135,16 @@ async def _logs(flow: FlowSettings, partitions: Mapping[TopicPartition, TopicPar
         )
         for each, remote in partitions.items()
     }
+
+
+def on_target(flow: FlowSettings, work: Callable[[RawCluster], Awaitable[ResultT]]) -> ResultT:
+    """What `work` returns or raises, with a client of the flow's target."""
+    return on_cluster(flow.worker.connection, flow.flow.target, work)
+
+
+def positions_of(flow: FlowSettings, books: Books) -> dict[TopicPartition, Resume]:
+    """Where every partition of the flow stands, as its position says. Raises KafkaError."""
+    return on_target(flow, lambda target: read_positions(books, flow.flow, target))
 
 
 def _source(flow: FlowSettings) -> RawCluster:

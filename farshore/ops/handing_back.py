@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from farshore.config import FlowSettings
 from farshore.config.entries import Deployment
 from farshore.dataplane import board
-from farshore.dataplane.bookkeeping import read_position_records
+from farshore.dataplane.bookkeeping import read_position_records, read_uncommitted_position_records
 from farshore.dataplane.picture import Picture
-from farshore.ops.as_mm2_reads import Checked, check, positions_found
-from farshore.ops.flows import look_at_logs, partitions_of, reset_policy
+from farshore.ops.as_mm2_reads import Checked, check, left_by_aborted, positions_found
+from farshore.ops.flows import look_at_logs, on_target, partitions_of, reset_policy
 from farshore.ops.holding import Held, holding, write_board
 from farshore.ops.sight import GLANCE_SECONDS, State, look, watching
 
@@ -41,13 +41,13 @@ def hand_back(flow: FlowSettings, say: Callable[[str], None]) -> HandedBack | No
     if sight.state is State.NEVER:
         return None
     asked = 0
-    with watching(flow) as watch:
+    with watching(flow) as picture:
         if sight.state.at_work:
-            watch.picture.begin_with(sight.picture)
+            picture.begin_with(sight.picture)
 
         def ask_to_end() -> None:
             nonlocal asked
-            holder = _holder(watch.picture)
+            holder = _holder(picture)
             if holder > asked:
                 write_board(flow, [board.End(holder)])
                 asked = holder
@@ -73,12 +73,16 @@ def _checked(held: Held) -> tuple[Checked, ...]:
         return ()
     partitions = partitions_of(flow)
     logs = look_at_logs(flow, partitions)
-    records = read_position_records(held.books, flow.flow, flow.worker.connection)
-    found = positions_found(records, held.books, flow.flow.source)
+    books = held.books
+    records = on_target(flow, lambda target: read_position_records(books, flow.flow, target))
+    uncommitted = on_target(flow, lambda target: read_uncommitted_position_records(books, target))
+    found = positions_found(records, books, flow.flow.source)
+    as_read = positions_found(uncommitted, books, flow.flow.source)
+    problems = left_by_aborted(found, as_read, books.positions_topic) | found.problems
     rows = []
     for partition, remote in sorted(partitions.items()):
         row = check(partition, remote, found.positions.get(partition), logs[partition], reset_policy(flow))
-        misread = found.problems.get(partition)
+        misread = problems.get(partition)
         rows.append(Checked(partition, row.stands, row.logs, problem=misread) if misread else row)
     return tuple(rows)
 

@@ -11,15 +11,14 @@ from farshore.config import FlowSettings
 from farshore.control.internal_topics import ensure_internal_topics
 from farshore.dataplane import board
 from farshore.dataplane.assignment import Gap, Resume
-from farshore.dataplane.bookkeeping import Bookkeeper, Books, read_positions
+from farshore.dataplane.bookkeeping import Books, board_records, position_records
 from farshore.dataplane.picture import Picture
-from farshore.dataplane.progress import Notes
 from farshore.errors import CommandRefused
+from farshore.kafka.internal_topics.blocking import BlockingWriter
 from farshore.kafka.lock import FlowLock
-from farshore.kafka.small_records import SmallRecord, SmallRecords
 from farshore.model import Lineage, TopicPartition
 from farshore.naming import board_topic
-from farshore.ops.flows import Logs, copying_of, source_cluster, target_cluster
+from farshore.ops.flows import Logs, positions_of, source_cluster, target_cluster
 from farshore.ops.moves import Move
 from farshore.ops.sight import State, look
 
@@ -41,7 +40,7 @@ class Held:
         return Books.of(self.flow, self._sizes[self.flow.positions_topic])
 
     def positions(self) -> dict[TopicPartition, Resume]:
-        return read_positions(self.books, self.flow.flow, self.flow.worker.connection)
+        return positions_of(self.flow, self.books)
 
     def write(self, moves: Sequence[Move], logs: dict[TopicPartition, Logs], reason: str) -> None:
         """Set the positions, and note on the board what is left out for it. Raises KafkaError, CommandRefused.
@@ -50,16 +49,14 @@ class Held:
         """
         if not self._lock.held:
             raise CommandRefused(f"{self.flow.flow}: the lock was lost meanwhile, nothing was changed: try again")
-        write_board(self.flow, [self._with_gap(move, reason) for move in moves if move.left_out])
+        write_board(
+            self.flow,
+            [Gap(move.partition, move.stands, move.to, reason, time.time()) for move in moves if move.left_out],
+        )
         generation = self.picture.lease.generation if self.picture.lease else 0
         positions = tuple((move.partition, move.to - 1, _lineage(logs[move.partition], generation)) for move in moves)
-        source, target = copying_of(self.flow).source.consumer.connection, self.flow.worker.producer.connection
-        with Bookkeeper(self.books, self.flow.flow, source, target, "farshore") as keeper:
-            keeper.write(Notes(positions=positions))
-
-    def _with_gap(self, move: Move, reason: str) -> board.Gaps:
-        known = self.picture.gaps.get(move.partition) or board.Gaps(move.partition, 0, 0, ())
-        return known.with_gap(Gap(move.partition, move.stands, move.to, reason, time.time()))
+        records = position_records(self.books, self.flow.flow, positions)
+        BlockingWriter(self.flow.worker.producer.connection, self.flow.flow.target).write(records)
 
 
 @contextmanager
@@ -102,12 +99,8 @@ def _take(lock: FlowLock, flow: FlowSettings, within: float, meanwhile: Callable
 def write_board(flow: FlowSettings, entries: Sequence[board.Entry]) -> None:
     """Raises KafkaError."""
     if entries:
-        writer = SmallRecords(flow.worker.connection, cluster=flow.flow.target, client_id="farshore")
-        topic = board_topic(flow.flow.source)
-        try:
-            writer.write([SmallRecord(topic, 0, *record) for entry in entries for record in board.encode(entry)])
-        finally:
-            writer.close()
+        records = board_records(board_topic(flow.flow.source), entries)
+        BlockingWriter(flow.worker.connection, flow.flow.target).write(records)
 
 
 def _lineage(logs: Logs, generation: int) -> Lineage:

@@ -10,11 +10,20 @@ from enum import StrEnum
 
 from farshore.config import FlowSettings
 from farshore.dataplane.assignment import Resume
-from farshore.dataplane.bookkeeping import Books, read_positions
+from farshore.dataplane.bookkeeping import Books
 from farshore.errors import BadArgument, CommandRefused, PatternError
 from farshore.kafka.raw import At
 from farshore.model import TopicPartition
-from farshore.ops.flows import Logs, look_at_logs, named, offsets_at, partitions_of, reset_policy, target_cluster
+from farshore.ops.flows import (
+    Logs,
+    look_at_logs,
+    named,
+    offsets_at,
+    partitions_of,
+    positions_of,
+    reset_policy,
+    target_cluster,
+)
 from farshore.ops.holding import Held, holding
 from farshore.ops.moves import Move, moves_to
 from farshore.ops.sight import GLANCE_SECONDS, look
@@ -94,7 +103,7 @@ def preview_reset(flow: FlowSettings, topics: str, destination: Destination) -> 
     """Changes nothing, takes no lock. Raises BadArgument, CommandRefused, KafkaError."""
     partitions = _chosen(flow, topics)
     there = target_cluster(flow).topics().get(flow.positions_topic)
-    positions = {} if there is None else read_positions(Books.of(flow, there), flow.flow, flow.worker.connection)
+    positions = {} if there is None else positions_of(flow, Books.of(flow, there))
     moves, _ = _plan(flow, partitions, positions, destination)
     return Preview(moves, look(flow, GLANCE_SECONDS).state.at_work)
 

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import asyncio
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
+from farshore.clock import SYSTEM_CLOCK
 from farshore.config import FlowSettings
 from farshore.dataplane import board
 from farshore.dataplane.picture import BoardWatch, Picture, read_picture
+from farshore.kafka.raw import RawCluster
 from farshore.naming import board_topic
-from farshore.ops.flows import target_cluster
+from farshore.ops.flows import on_target, target_cluster
 
 LAPSED_AFTER_SECONDS = board.LEASE_LASTS_SECONDS + 1
 """Whoever has said nothing for so long does not copy any more."""
@@ -65,15 +69,21 @@ def look(flow: FlowSettings, listen: float = 60.0) -> Sight:
     topic = board_topic(flow.flow.source)
     if topic not in target_cluster(flow).topics():
         return Sight(State.NEVER, Picture())
-    with watching(flow) as watch:
-        earlier = read_picture(flow.worker.connection, cluster=flow.flow.target, board_topic=topic)
+    with watching(flow) as picture:
+        earlier = read_board(flow)
         if state_of(earlier, Picture()) is State.LAPSED:
             leased = _kept_up(earlier) <= _leased(earlier)
             silent = LAPSED_AFTER_SECONDS if leased else _UPKEEP_LAPSED_AFTER_SECONDS
-            wait_until(lambda: _heard(watch.picture, leased), min(silent, listen))
-        heard = replace(watch.picture)
-        watch.picture.begin_with(earlier)
-        return Sight(state_of(watch.picture, heard), watch.picture)
+            wait_until(lambda: _heard(picture, leased), min(silent, listen))
+        heard = replace(picture)
+        picture.begin_with(earlier)
+        return Sight(state_of(picture, heard), picture)
+
+
+def read_board(flow: FlowSettings) -> Picture:
+    """Raises KafkaError where the board cannot be read."""
+    topic = board_topic(flow.flow.source)
+    return on_target(flow, lambda target: read_picture(target, topic, SYSTEM_CLOCK))
 
 
 def state_of(picture: Picture, heard: Picture) -> State:
@@ -92,7 +102,10 @@ def state_of(picture: Picture, heard: Picture) -> State:
         return State.STOPPED
     if heard.lease is None:
         return State.LAPSED
-    return State.STOPPING if lease.stop else State.RUNNING
+    if lease.stop:
+        return State.STOPPING
+    planned = any(plan.generation == lease.generation and plan.copied for plan in picture.plans.values())
+    return State.RUNNING if planned else State.IDLE
 
 
 def _heard(picture: Picture, leased: bool) -> bool:
@@ -108,14 +121,42 @@ def _kept_up(picture: Picture) -> int:
 
 
 @contextmanager
-def watching(flow: FlowSettings) -> Iterator[BoardWatch]:
+def watching(flow: FlowSettings) -> Iterator[Picture]:
     """What is said on the board from now on, as long as the block lasts."""
-    watch = BoardWatch(flow.worker.connection, cluster=flow.flow.target, board_topic=board_topic(flow.flow.source))
+    watch = _Watch(flow)
     watch.start()
     try:
-        yield watch
+        yield watch.picture
     finally:
         watch.stop()
+
+
+class _Watch:
+    """A board, watched in a thread."""
+
+    def __init__(self, flow: FlowSettings) -> None:
+        self.picture = Picture()
+        self._flow = flow
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=lambda: on_target(flow, self._watch), daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def stop(self) -> None:
+        self._ended.set()
+        self._thread.join(5)
+
+    async def _watch(self, target: RawCluster) -> None:
+        board_watch = BoardWatch(target, board_topic(self._flow.flow.source), SYSTEM_CLOCK)
+        board_watch.picture = self.picture
+        watching = asyncio.create_task(board_watch.run())
+        try:
+            while not self._ended.is_set() and not watching.done():
+                await asyncio.sleep(_LOOK_EVERY_SECONDS)
+        finally:
+            watching.cancel()
+            await asyncio.gather(watching, return_exceptions=True)
 
 
 def wait_until(true: Callable[[], bool], within: float) -> bool:

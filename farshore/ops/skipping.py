@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from farshore.config import FlowSettings
 from farshore.dataplane import board
 from farshore.dataplane.assignment import SKIPPED_BY_HAND, Gap
-from farshore.dataplane.bookkeeping import Books, read_positions
+from farshore.dataplane.bookkeeping import Books
 from farshore.dataplane.picture import Picture
 from farshore.errors import BadArgument, CommandRefused
 from farshore.model import TopicPartition
-from farshore.ops.flows import Logs, look_at_logs, named, partitions_of, reset_policy, target_cluster
+from farshore.ops.flows import Logs, look_at_logs, named, partitions_of, positions_of, reset_policy, target_cluster
 from farshore.ops.holding import holding, write_board
 from farshore.ops.moves import Move, stands_at
 from farshore.ops.sight import GLANCE_SECONDS, Sight, State, look, watching
@@ -68,18 +68,18 @@ def _by_whoever_runs(flow: FlowSettings, partition: TopicPartition, to: int, log
     books = Books.of(flow, size)
 
     def stands() -> int:
-        resume = read_positions(books, flow.flow, flow.worker.connection).get(partition)
+        resume = positions_of(flow, books).get(partition)
         return stands_at(resume, logs, reset_policy(flow))
 
     _check(flow, Move(partition, stands(), to), logs)
     before = _skips_told(sight.picture, partition)
-    with watching(flow) as watch:
+    with watching(flow) as picture:
         write_board(flow, [board.Skip(partition, to)])
         give_up_at = time.monotonic() + _DONE_WITHIN_SECONDS
         done, told = False, list[Gap]()
         while not (done and told) and time.monotonic() < give_up_at:
             time.sleep(_ASK_EVERY_SECONDS)
-            told = [gap for gap in _skips_told(watch.picture, partition) if gap not in before and gap.end == to]
+            told = [gap for gap in _skips_told(picture, partition) if gap not in before and gap.end == to]
             if not done and stands() >= to:
                 # It is noted before it is told; if it was not we who moved it, nothing will be told.
                 done, give_up_at = True, min(give_up_at, time.monotonic() + _TOLD_WITHIN_SECONDS)

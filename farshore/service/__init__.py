@@ -19,6 +19,8 @@ from typing import Any
 from farshore.config.settings import FlowSettings, Settings
 from farshore.control.cycles import true_cycles
 from farshore.dataplane.spark import has_ended, open_session
+from farshore.driver.jobs import spark_jobs
+from farshore.driver.loop import DriverLoop
 from farshore.errors import ConfigError, KafkaError
 from farshore.kafka.cluster import Cluster
 from farshore.service.figures import FlowFigures, FlowState, FlowStatus
@@ -51,6 +53,7 @@ class Service:
         self._master = master
         self._once = once
         self._session: Any = None
+        self._loop = DriverLoop()
         self._spark_ended = False
         self._runners: list[FlowRunner] = []
 
@@ -61,8 +64,10 @@ class Service:
         slots = {flow.flow: _slots_at_most(flow, self._master, len(copying)) for flow in copying}
         if slots:
             self._session = open_session(self._master, sum(slots.values()), conf=self._spark)
+        self._loop.start()
+        new_job = spark_jobs(self._session, self._loop) if slots else None
         self._runners = [
-            FlowRunner(flow, self._session, slots.get(flow.flow, 0), once=self._once) for flow in self._flows
+            FlowRunner(flow, self._loop, new_job, slots.get(flow.flow, 0), once=self._once) for flow in self._flows
         ]
         for runner in self._runners:
             runner.thread.start()
@@ -92,6 +97,7 @@ class Service:
             runner.stopping.set()
         for runner in self._runners:
             runner.thread.join(_STOP_WITHIN_SECONDS)
+        self._loop.stop()
         if self._session is not None:
             self._session.stop()
 

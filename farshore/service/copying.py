@@ -5,18 +5,19 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Iterator
-from typing import Any
 
+from farshore.clock import SYSTEM_CLOCK
 from farshore.config.settings import FlowSettings, SourceSettings
 from farshore.control.topics import TopicSync, sync_topics
 from farshore.dataplane import board
-from farshore.dataplane.generation import Generation
 from farshore.dataplane.load import HotPartitions
-from farshore.dataplane.picture import Picture
 from farshore.dataplane.plan import Share, plan_slots
 from farshore.dataplane.task import ExactlyOnce
-from farshore.dataplane.transaction import fence, transactional_id
+from farshore.dataplane.transaction import transactional_id
 from farshore.dataplane.trouble import Kind, Trouble
+from farshore.driver.flow_client import FlowClient
+from farshore.driver.generation import NewJob
+from farshore.driver.takeover import Taken
 from farshore.errors import KafkaError
 from farshore.kafka.cluster import Cluster
 from farshore.service.orders import copied_of, exactly_once_of, order_of
@@ -29,7 +30,8 @@ _GONE = (Kind.SOURCE_GONE.value, Kind.REMOTE_GONE.value)
 
 
 class Copying:
-    """Of a flow that is held, under the generation `number`. Call `look` often; `stop` returns when nothing is copied.
+    """Of a flow that is held, under the generation that was `taken`. Call `look` often; `stop` returns when nothing is
+    copied.
 
     Slots ride out what ails the clusters by themselves: looking for topics may fail without disturbing them.
     """
@@ -37,13 +39,13 @@ class Copying:
     def __init__(
         self,
         settings: FlowSettings,
-        session: Any,
+        client: FlowClient,
+        new_job: NewJob,
         source: Cluster,
         target: Cluster,
         positions_partitions: int,
         slots_at_most: int,
-        number: int,
-        picture: Picture,
+        taken: Taken,
         may_lease: Callable[[], bool],
         *,
         once: bool,
@@ -56,8 +58,9 @@ class Copying:
         self._source = source
         self._target = target
         self._slots_at_most = slots_at_most
-        self._number = number
-        self._picture = picture
+        self._client = client
+        self._number = taken.generation
+        self._picture = client.picture
         self._once = once
         self._shares: list[Share] = []
         self._known: frozenset[str] = frozenset()
@@ -65,16 +68,23 @@ class Copying:
         self._synced = TopicSync()
         self._hot = HotPartitions()
         self._next_load = 0.0
-        self._trouble = Trouble(f"{settings.flow}: topics cannot be looked for")
+        self._trouble = Trouble(f"{settings.flow}: topics cannot be looked for", SYSTEM_CLOCK)
         self._looked = float("-inf")
         self._next_look = time.monotonic()
-        self._started = False
+        self._started = self._ever_started = False
+        self._taken = taken
         exactly_once = exactly_once_of(settings)
         if exactly_once is not None:
             self._fence(exactly_once)
-        order = order_of(settings, self._source_settings, number, positions_partitions, exactly_once, once=once)
+        order = order_of(settings, self._source_settings, self._number, positions_partitions, exactly_once, once=once)
         limit = self._source_settings.max_bytes_per_second
-        self._generation = Generation(session, order, number, may_lease, picture, limit)
+        self._running = client.begin(order, taken.holder, new_job, may_lease, limit)
+        self._generation = self._running.generation
+
+    @property
+    def superseded(self) -> bool:
+        """Another driver has claimed the flow."""
+        return self._generation.superseded
 
     @property
     def slots(self) -> int:
@@ -132,6 +142,7 @@ class Copying:
     def look(self) -> None:
         """For topics, if it is time; sooner where a slot misses one: a deleted remote topic is made again, a deleted
         source topic given up. Raises KafkaError before the first time that it succeeds."""
+        self._running.check()
         if self._started and not self._once:
             self._note_load()
         now = time.monotonic()
@@ -172,7 +183,10 @@ class Copying:
         """May be called more than once."""
         if self._started:
             self._started = False
-            self._generation.stop()
+            self._running.stop()
+        elif not self._ever_started:
+            self._ever_started = True
+            self._client.give_up(self._taken)
         self._shares = []
 
     def _is_topic_gone(self) -> bool:
@@ -193,11 +207,11 @@ class Copying:
         """Tell the slots what there is to copy now; they notice what concerns them."""
         synced = self._synced
         self._shares = plan_slots(synced.partitions.keys(), self._slots_at_most, self._shares, self._hot.alone)
-        if self._shares and not self._started:
-            self._generation.start()
-            self._started = True
+        if not self._started:
+            self._running.start()
+            self._started = self._ever_started = True
         producer = self._settings.worker.producer.tuning
-        self._generation.follow(
+        self._running.follow(
             [
                 tuple(copied_of(p, synced.partitions, synced.remote_topics, producer) for p in share)
                 for share in self._shares
@@ -205,8 +219,8 @@ class Copying:
         )
 
     def _fence(self, exactly_once: ExactlyOnce) -> None:
-        """Nobody before us, be it MirrorMaker 2, can add to or commit what he has begun."""
+        """No producer from before us, be it MirrorMaker 2's, can add to or commit what it has begun."""
         earlier = (slot + 1 for slot in self._picture.plans)
         slots = max(self._slots_at_most, self._source_settings.tasks_max, *earlier, 0)
         ids = [transactional_id(exactly_once.group, self._source_settings.name, slot) for slot in range(slots)]
-        fence(self._settings.worker.producer.connection, cluster=self._flow.target, ids=ids)
+        self._client.fence(ids)

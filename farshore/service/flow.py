@@ -6,17 +6,18 @@ import contextlib
 import logging
 import threading
 import time
-from typing import Any
 
+from farshore.clock import SYSTEM_CLOCK
 from farshore.config.settings import FlowSettings
 from farshore.control.internal_topics import InternalTopics, TopicPurpose, ensure_internal_topics
-from farshore.dataplane import board
-from farshore.dataplane.picture import BoardWatch, Picture, read_picture
 from farshore.dataplane.trouble import Trouble
+from farshore.driver.flow_client import FlowClient
+from farshore.driver.generation import NewJob
+from farshore.driver.loop import DriverLoop
+from farshore.driver.takeover import Taken
 from farshore.errors import AuthenticationFailed, FarshoreError, KafkaError, RequestRefused
 from farshore.kafka.cluster import Cluster
 from farshore.kafka.lock import FlowLock
-from farshore.naming import board_topic
 from farshore.service.copying import Copying
 from farshore.service.figures import FlowFigures, FlowState, FlowStatus
 from farshore.service.upkeep import Upkeep
@@ -33,20 +34,24 @@ same."""
 class FlowRunner:
     """Holds the flow, again and again where it was lost, until `stopping` is set, or it is done."""
 
-    def __init__(self, settings: FlowSettings, session: Any, slots_at_most: int, *, once: bool) -> None:
+    def __init__(
+        self, settings: FlowSettings, loop: DriverLoop, new_job: NewJob | None, slots_at_most: int, *, once: bool
+    ) -> None:
+        """`new_job` may be None for a flow that copies nothing."""
         self._settings = settings
-        self._session = session
+        self._loop = loop
+        self._new_job = new_job
         self._slots_at_most = slots_at_most
         self._once = once
         self._state = FlowState.STARTING
         self._words = self._state.value
-        self._watch: BoardWatch | None = None
+        self._client = FlowClient(loop, settings)
         self._copying: Copying | None = None
         self._upkeep: Upkeep | None = None
         self._number = 0
         self._was_held = False
         self._handed_back = False
-        self._trouble = Trouble(str(settings.flow))
+        self._trouble = Trouble(str(settings.flow), SYSTEM_CLOCK)
         self._told: set[str] = set()
         self._lost = threading.Event()
         self.failure: str | None = None
@@ -78,7 +83,7 @@ class FlowRunner:
         flow, state, copying, upkeep = self._settings.flow, self._state, self._copying, self._upkeep
         if not state.held:
             return FlowFigures(flow, state)
-        kept_up = upkeep.on_board(self._number + 1) if upkeep is not None else None
+        kept_up = upkeep.on_board(self._number) if upkeep is not None else None
         if copying is None:
             return FlowFigures(flow, state, upkeep=kept_up)
         slots, heard = copying.heard
@@ -118,7 +123,7 @@ class FlowRunner:
                 pass
 
     def _hold(self) -> None:
-        flow, worker = self._settings.flow, self._settings.worker
+        flow = self._settings.flow
         source, target = (Cluster(alias, self._settings.side(alias).admin) for alias in (flow.source, flow.target))
         for cluster in (source, target):  # nothing is made on the one before the other has let us in
             with contextlib.suppress(RequestRefused):
@@ -126,24 +131,26 @@ class FlowRunner:
         ensured = self._ensure_internal_topics(source, target)
         self._lost.clear()
         lock = FlowLock(self._settings, on_lost=self._lost.set)
-        self._watch = BoardWatch(worker.connection, cluster=flow.target, board_topic=board_topic(flow.source))
+        self._client = FlowClient(self._loop, self._settings)
+        self._client.open()
         lock.start()
-        self._watch.start()
         try:
             if self._wait_for(lock):
                 self._was_held = True
                 self._trouble.end()
-                self._take_over()
-                self._work(source, target, ensured, lock)
+                taken = self._take_over()
+                if taken is not None:
+                    self._work(source, target, ensured, lock, taken)
         finally:
             self._is(FlowState.STOPPING)
-            if self._upkeep is not None:
-                self._upkeep.stop()
-                self._upkeep = None
-            if self._copying is not None:
-                self._copying.stop()
-            lock.release()
-            self._watch.stop()
+            with contextlib.ExitStack() as ending:  # in reverse order, and each whatever becomes of the others
+                ending.callback(self._client.close)
+                ending.callback(lock.release)
+                if self._copying is not None:
+                    ending.callback(self._copying.stop)
+                if self._upkeep is not None:
+                    ending.callback(self._upkeep.stop)
+                    self._upkeep = None
 
     def _ensure_internal_topics(self, source: Cluster, target: Cluster) -> InternalTopics:
         flow = self._settings.flow
@@ -160,12 +167,11 @@ class FlowRunner:
     def _wait_for(self, lock: FlowLock) -> bool:
         """Whether the lock is held; False if we are to stop first, or if the flow is handed back: a standby would take
         up what was given to MirrorMaker 2."""
-        assert self._watch is not None
         told = None
         patient_until = time.monotonic() + RETRY_SECONDS
         while not self.stopping.is_set():
             held = lock.wait(0.5)
-            if self._watch.picture.end is not None:  # said since we listen
+            if self._client.picture.end is not None:  # said since we listen
                 self._hand_back()
                 return False
             if held:
@@ -179,45 +185,40 @@ class FlowRunner:
                 told = reason
         return False
 
-    def _take_over(self) -> None:
-        """Slots of a driver that died may copy on until their lease has lapsed."""
-        last = self._read_board()
-        if last.lease is not None and not last.lease.over:
-            self._is(FlowState.WAITING, "waiting for the slots of an earlier driver to end")
-            _log.info("%s: %s", self._settings.flow, self._words)
-            self.stopping.wait(board.LEASE_LASTS_SECONDS + 1)
-            last = self._read_board()
-        assert self._watch is not None
-        self._watch.picture.begin_with(last)
-        # Who copies nothing gives no lease, and may have been asked to end all the same: that was another's generation.
-        self._number = max(last.lease.generation if last.lease else 0, last.end.generation if last.end else 0)
+    def _take_over(self) -> Taken | None:
+        """Slots of a driver that died may copy on until their lease has lapsed. None if we are to stop first, or have
+        lost the lock: whoever has it now would be claimed against, and claim in turn."""
+        self._is(FlowState.WAITING, "waiting for the slots of an earlier driver to end")
+        taken = self._client.take_over(lambda: self.stopping.is_set() or self._lost.is_set())
+        if taken is not None:
+            self._number = taken.generation
+        return taken
 
-    def _read_board(self) -> Picture:
-        flow = self._settings.flow
-        return read_picture(self._settings.worker.connection, cluster=flow.target, board_topic=board_topic(flow.source))
-
-    def _work(self, source: Cluster, target: Cluster, ensured: InternalTopics, lock: FlowLock) -> None:
+    def _work(self, source: Cluster, target: Cluster, ensured: InternalTopics, lock: FlowLock, taken: Taken) -> None:
         """Until we are to stop, the flow is lost, handed back, or, with `once`, done."""
-        assert self._watch is not None
-        settings, picture = self._settings, self._watch.picture
+        settings, picture = self._settings, self._client.picture
         if settings.copies and not self.stopping.is_set():
+            assert self._new_job is not None
             self._copying = Copying(
                 settings,
-                self._session,
+                self._client,
+                self._new_job,
                 source,
                 target,
                 ensured.partitions[settings.positions_topic],
                 self._slots_at_most,
-                self._number + 1,
-                picture,
+                taken,
                 lambda: lock.held and not self._lost.is_set(),
                 once=self._once,
             )
         if not self._once:
-            self._upkeep = Upkeep(settings, source, target)
+            self._upkeep = Upkeep(settings, source, target, self._client)
             self._upkeep.start()
         while not self.stopping.is_set():
             if self._lost.is_set() and not self._regained(lock):
+                return
+            if self._copying is not None and self._copying.superseded:
+                _log.warning("%s: another driver has claimed the flow meanwhile: taking it over again", settings.flow)
                 return
             if self._copying is not None:
                 self._copying.look()
@@ -225,11 +226,11 @@ class FlowRunner:
                     self.failure = self._copying.failure
                     return
             self._is_at_work()
-            if picture.end is not None and picture.end.generation > self._number:
+            if picture.end is not None and picture.end.generation >= self._number:
                 self._hand_back()
                 return
             if self._upkeep is not None:
-                self._upkeep.report(self._number + 1)
+                self._upkeep.report(self._number)
             self.stopping.wait(_LOOK_EVERY_SECONDS)
 
     def _is_at_work(self) -> None:
@@ -250,10 +251,10 @@ class FlowRunner:
         while not self.stopping.is_set():
             lock.wait(RETRY_SECONDS)
             try:
-                last = self._read_board().lease
+                last = self._client.read_board().lease
             except KafkaError:
                 continue  # where nothing can be read nothing can be written either
-            if last is not None and last.generation > self._number + 1:
+            if last is not None and last.generation > self._number:
                 _log.warning("%s: another Farshore has taken the flow", self._settings.flow)
                 return False
             self._lost.clear()

@@ -6,14 +6,12 @@ from collections.abc import Mapping
 
 from farshore.config.settings import FlowSettings, ProducerTuning, SourceSettings
 from farshore.control.topic_configs import RemoteTopic
-from farshore.dataplane import board
 from farshore.dataplane.assignment import Copied, Limits
 from farshore.dataplane.bookkeeping import Books
 from farshore.dataplane.cargo import Target
 from farshore.dataplane.task import ExactlyOnce, Order
 from farshore.kafka.raw import At, IsolationLevel
 from farshore.model import TopicPartition
-from farshore.naming import board_topic
 from farshore.wire.batch import Codec
 from farshore.wire.compression import LEVELS
 
@@ -42,11 +40,11 @@ def order_of(
     *,
     once: bool,
 ) -> Order:
-    """What every slot is told; its plan comes on top."""
+    """What every slot is told, but for its number; its plan is on the board."""
     consumer, producer = source.source.consumer.tuning, settings.worker.producer.tuning
     return Order(
         flow=settings.flow,
-        plan=board.Plan(0, number, 0),
+        generation=number,
         source=source.source.consumer,
         target=settings.worker.producer,
         limits=Limits(
@@ -61,7 +59,6 @@ def order_of(
             levels=_levels(producer),
         ),
         books=Books.of(settings, positions_partitions),
-        board_topic=board_topic(settings.flow.source),
         offset_lag_max=source.offset_lag_max,
         exactly_once=exactly_once,
         once=once,

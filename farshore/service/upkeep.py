@@ -16,9 +16,10 @@ from farshore.control.heartbeats import HeartbeatAge, Heartbeats
 from farshore.control.loop import ControlLoop, Pass, PassState
 from farshore.control.offset_maps import OffsetMaps
 from farshore.dataplane import board
+from farshore.dataplane.bookkeeping import board_records
+from farshore.driver.flow_client import FlowClient
 from farshore.errors import KafkaError
 from farshore.kafka.cluster import Cluster
-from farshore.kafka.small_records import SmallRecord, SmallRecords
 from farshore.naming import board_topic
 
 _log = logging.getLogger(__name__)
@@ -27,7 +28,7 @@ _log = logging.getLogger(__name__)
 class Upkeep:
     """Of a flow that is held, to be made anew each time. `report` is to be called often."""
 
-    def __init__(self, settings: FlowSettings, source: Cluster, target: Cluster) -> None:
+    def __init__(self, settings: FlowSettings, source: Cluster, target: Cluster, client: FlowClient) -> None:
         self._settings = settings
         self._source = source
         self._target = target
@@ -36,8 +37,8 @@ class Upkeep:
         self._group_offsets: GroupOffsets | None = None
         self._next_report = 0.0
         self._last: board.Upkeep | None = None
-        self._writer = self._new_writer()
-        self._writers = [self._writer]
+        self._client = client
+        self._writer = client.writer()
         self._loop = ControlLoop(settings.flow, list(self._passes()))
 
     def start(self) -> None:
@@ -47,8 +48,6 @@ class Upkeep:
         self._loop.stop()
         if self._last is not None:
             self._tell(replace(self._last, over=True))
-        for writer in self._writers:
-            writer.close()
 
     @property
     def states(self) -> list[PassState]:
@@ -65,7 +64,7 @@ class Upkeep:
     def _tell(self, report: board.Upkeep) -> None:
         topic = board_topic(self._settings.flow.source)
         try:
-            self._writer.write([SmallRecord(topic, 0, *record) for record in board.encode(report)], within=5.0)
+            self._writer.write(board_records(topic, [report]), within=5.0)
         except KafkaError as error:
             _log.debug("%s: %s", self._settings.flow, error)  # the passes themselves tell what ails the target
 
@@ -84,7 +83,7 @@ class Upkeep:
         settings, source, target = self._settings, self._source, self._target
         copying, heartbeat, checkpoint = settings.source, settings.heartbeat, settings.checkpoint
         if heartbeat is not None and not heartbeat.paused:
-            yield Heartbeats(settings.flow, heartbeat, self._own_writer())
+            yield Heartbeats(settings.flow, heartbeat, self._client.writer())
         if copying is not None and not copying.paused:
             self._age = HeartbeatAge(settings.flow, copying.policy, copying.target, target)
             yield self._age
@@ -92,19 +91,10 @@ class Upkeep:
             yield AclsPass(settings, source, target)
         if checkpoint is not None and not checkpoint.paused:
             maps = OffsetMaps(settings)
-            self._checkpoints = Checkpoints(checkpoint, source, target, maps, self._own_writer())
+            self._checkpoints = Checkpoints(checkpoint, source, target, maps, self._client.writer())
             yield self._checkpoints
             self._group_offsets = GroupOffsets(checkpoint, target, self._checkpoints)
             yield self._group_offsets
-
-    def _own_writer(self) -> SmallRecords:
-        """A writer that fails forgets all that it was given, so each pass has its own."""
-        self._writers.append(self._new_writer())
-        return self._writers[-1]
-
-    def _new_writer(self) -> SmallRecords:
-        worker, flow = self._settings.worker, self._settings.flow
-        return SmallRecords(worker.producer.connection, cluster=flow.target, client_id=f"{flow}|farshore")
 
 
 def _pass_report(state: PassState) -> board.PassReport:

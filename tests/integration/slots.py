@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from confluent_kafka.admin import AdminClient
 
+from farshore.clock import SYSTEM_CLOCK
 from farshore.config.security import Connection
 from farshore.dataplane.assignment import Copied, Limits, Resume
 from farshore.dataplane.cargo import Target
@@ -69,7 +70,7 @@ async def copying(
         RawCluster(Connection((target.bootstrap_servers,)), alias="B", client_id="test") as b,
     ):
         progress = Progress()
-        slot = Slot(a, b, limits or Limits(), progress)
+        slot = Slot(a, b, limits or Limits(), progress, SYSTEM_CLOCK)
         await slot.take(copied, resumes or {})
         ending = asyncio.Event()
         task = asyncio.create_task(slot.run(ending, until))

@@ -20,7 +20,8 @@ from test_run_support import Mirror, wait_until
 import farshore
 from farshore.config.security import Connection
 from farshore.errors import BadArgument, ConfigError, RequestRefused
-from farshore.kafka.small_records import SmallRecord, SmallRecords
+from farshore.kafka.internal_topics.blocking import BlockingWriter
+from farshore.kafka.internal_topics.writer import InternalRecord
 from farshore.local import Cluster
 from farshore.local.javatools import start_mirror_maker
 from farshore.local.processes import BoundProcess
@@ -65,10 +66,9 @@ def target(target_cluster: Cluster, alias: str) -> str:
 
 def write_checkpoints(servers: str, alias: str, checkpoints: list[Checkpoint]) -> None:
     topic = f"{alias}.checkpoints.internal"
-    records = SmallRecords(Connection((servers,)), cluster="B", client_id="test")
-    records.write([SmallRecord(topic, 0, *encode_checkpoint(each)) for each in checkpoints])
-    records.write([SmallRecord(topic, 0, b"nonsense", b"nonsense")])  # skipped, here and there
-    records.close()
+    records = BlockingWriter(Connection((servers,)), "B")
+    records.write([InternalRecord(topic, 0, *encode_checkpoint(each)) for each in checkpoints])
+    records.write([InternalRecord(topic, 0, b"nonsense", b"nonsense")])  # skipped, here and there
 
 
 @pytest.mark.usefixtures("jars")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from itertools import count, islice
 from typing import Any
@@ -23,7 +23,7 @@ from farshore.control.problems import Problem
 from farshore.errors import KafkaError, PermissionDenied, Unreachable
 from farshore.kafka.cluster import Cluster
 from farshore.kafka.groups import Committed, committed_offsets
-from farshore.kafka.small_records import SmallRecords
+from farshore.kafka.internal_topics.blocking import BlockingWriter
 from farshore.model import Checkpoint, TopicPartition
 from farshore.wire.internal import decode_checkpoint, encode_checkpoint
 
@@ -46,7 +46,6 @@ class Stand:
         self.table[self.at] = 1000
         self.internal = f"{self.scene.alias}.checkpoints.internal"
         create_topic(self.scene.target_servers, self.internal, 1, cleanup_policy="compact")
-        self.writers: list[SmallRecords] = []
 
     def refresh(self) -> Sequence[Problem]:
         return self.problems
@@ -63,8 +62,8 @@ class Stand:
         assert flow.checkpoint is not None
         self.settings = flow.checkpoint
         self.source, self.target = self.scene.clusters_of(flow)
-        self.writers.append(SmallRecords(flow.worker.producer.connection, cluster="B", client_id="test"))
-        return Checkpoints(flow.checkpoint, self.source, self.target, self, self.writers[-1], clock=clock)
+        writer = BlockingWriter(flow.worker.producer.connection, "B")
+        return Checkpoints(flow.checkpoint, self.source, self.target, self, writer, clock=clock)
 
     def group(self, name: str) -> str:
         return f"{self.scene.topic}-{name}"
@@ -82,11 +81,8 @@ class Stand:
 
 
 @pytest.fixture
-def stand(scene: Scene) -> Iterator[Stand]:
-    made = Stand(scene)
-    yield made
-    for writer in made.writers:
-        writer.close()
+def stand(scene: Scene) -> Stand:
+    return Stand(scene)
 
 
 @pytest.mark.usefixtures("jars")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -16,7 +15,7 @@ from farshore.config import FlowSettings, load
 from farshore.control.heartbeats import HeartbeatAge, Heartbeats
 from farshore.errors import KafkaError, Unreachable
 from farshore.kafka.cluster import Cluster
-from farshore.kafka.small_records import SmallRecords
+from farshore.kafka.internal_topics.blocking import BlockingWriter
 from farshore.model import Flow, Heartbeat
 from farshore.wire.internal import encode_heartbeat
 
@@ -33,10 +32,8 @@ def existing_heartbeats(*servers: str) -> None:
 
 
 @pytest.fixture
-def writer(scene: Scene) -> Iterator[SmallRecords]:
-    made = SmallRecords(scene.flow().worker.producer.connection, cluster="B", client_id="test")
-    yield made
-    made.close()
+def writer(scene: Scene) -> BlockingWriter:
+    return BlockingWriter(scene.flow().worker.producer.connection, "B")
 
 
 def age_of(scene: Scene, clock: float) -> HeartbeatAge:
@@ -47,7 +44,7 @@ def age_of(scene: Scene, clock: float) -> HeartbeatAge:
 
 
 @pytest.mark.usefixtures("jars")
-def test_a_heartbeat_is_the_record_that_mirror_maker_reads(scene: Scene, writer: SmallRecords) -> None:
+def test_a_heartbeat_is_the_record_that_mirror_maker_reads(scene: Scene, writer: BlockingWriter) -> None:
     existing_heartbeats(scene.target_servers)
     flow = scene.flow("emit.heartbeats.enabled = true", "emit.heartbeats.interval.seconds = 5")
     assert flow.heartbeat is not None
@@ -62,7 +59,7 @@ def test_a_heartbeat_is_the_record_that_mirror_maker_reads(scene: Scene, writer:
     assert printed == word(printed_heartbeat(wanted))
 
 
-def test_where_heartbeats_are_not_enabled_none_are_written(scene: Scene, writer: SmallRecords) -> None:
+def test_where_heartbeats_are_not_enabled_none_are_written(scene: Scene, writer: BlockingWriter) -> None:
     flow = scene.flow("emit.heartbeats.enabled = true")
     assert flow.heartbeat is not None
     assert Heartbeats(flow.flow, flow.heartbeat, writer).every == 1
@@ -85,9 +82,8 @@ def test_what_tells_of_a_flow_is_written_by_the_one_the_other_way_even_if_that_i
     back: FlowSettings = there[Flow("B", a)]
     assert back.heartbeat is not None
     assert back.source is None
-    writer = SmallRecords(back.worker.producer.connection, cluster=a, client_id="test")
+    writer = BlockingWriter(back.worker.producer.connection, a)
     Heartbeats(back.flow, back.heartbeat, writer, clock=lambda: NOW).run()
-    writer.close()
     key, _ = encode_heartbeat(Heartbeat("B", a, 0))
     [copied] = [each for each in read_all(scene.source_servers, "heartbeats") if each.key == key]
     forth = there[Flow(a, "B")]

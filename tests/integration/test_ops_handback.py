@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from confluent_kafka import Producer
-from ops_support import NO_FOREIGN_TOPICS, farshore, numbered, status
+from ops_support import NO_FOREIGN_TOPICS, farshore, numbered, once, status
 from records import create_topic, produce
 from test_run_support import STOP_SECONDS, Load, Mirror, wait_until
 
@@ -39,13 +39,22 @@ def wait_for_more_copied(mirror: Mirror, topic: str, load: Load) -> None:
     wait_until(lambda: mirror.has_copied(topic, wanted), "records copied that were just produced", MM2_SECONDS)
 
 
-def write_position(mirror: Mirror, at: TopicPartition, offset: int, *, beside: int = 0) -> None:
-    """As somebody does who has his own ideas; `beside` moves it so many partitions away from where it belongs."""
+def write_position(
+    mirror: Mirror, at: TopicPartition, offset: int, *, beside: int = 0, transactional_id: str | None = None
+) -> None:
+    """As somebody does who has his own ideas; `beside` moves it so many partitions away from where it belongs. With a
+    transactional id it is in a transaction that is aborted."""
     key = source_key("MirrorSourceConnector", mirror.alias, at)
-    producer = Producer({"bootstrap.servers": mirror.target.bootstrap_servers})
+    settings = {"bootstrap.servers": mirror.target.bootstrap_servers}
+    producer = Producer(settings | ({"transactional.id": transactional_id} if transactional_id else {}))
+    if transactional_id:
+        producer.init_transactions(30)
+        producer.begin_transaction()
     where = (partition_for_key(key, 25) + beside) % 25
     producer.produce(f"mm2-offsets.{mirror.alias}.internal", b'{"offset":%d}' % offset, key, partition=where)
     assert producer.flush(20) == 0
+    if transactional_id:
+        producer.abort_transaction(30)
 
 
 def test_a_running_farshore_ends_by_itself_and_what_is_wrong_with_positions_is_told(mirror: Mirror, topic: str) -> None:
@@ -78,6 +87,32 @@ def test_a_running_farshore_ends_by_itself_and_what_is_wrong_with_positions_is_t
     assert "the log ends at 20, before offset 100" in wrong.out
     assert f"of mm2-offsets.{mirror.alias}.internal, and belongs into" in wrong.out
     assert f"{mirror.alias}->B: 3 partitions, 2 problems" in wrong.out
+
+
+def test_a_position_of_an_aborted_transaction_is_told_and_gone_after_another_run(
+    source_cluster: Cluster, target_cluster: Cluster, topic: str, tmp_path: Path
+) -> None:
+    create_topic(source_cluster.bootstrap_servers, topic, 2)
+    settings = {**NO_FOREIGN_TOPICS, "B.exactly.once.source.support": "enabled"}
+    mirror = Mirror(tmp_path, source_cluster, target_cluster, topic, **settings)
+    produce(mirror.source.bootstrap_servers, topic, [*numbered(0, 20), *numbered(0, 10, 1)])
+    once(mirror)
+    assert farshore("handback", mirror).code == 0
+
+    write_position(mirror, TopicPartition(topic, 0), 14, transactional_id=f"{mirror.alias}-aborted")
+    wrong = farshore("handback", mirror)
+    assert wrong.code == 1
+    assert f"{mirror.alias}->B: 2 partitions, 1 problem" in wrong.out
+    (row,) = [row for row in wrong.rows if row.startswith(f"{topic}-0 ")]
+    assert "is of an aborted transaction" in row
+    assert "MirrorMaker 2 goes by offset 15 instead of offset 20, which is committed" in row
+    assert "start Farshore once more and stop it in order" in row
+
+    once(mirror)
+    right = farshore("handback", mirror)
+    assert right.code == 0, right.said
+    assert f"{topic}-0 20 0–20 0" in right.rows
+    assert mirror.copied(topic) == mirror.written(topic)
 
 
 @pytest.mark.slow

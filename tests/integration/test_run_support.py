@@ -19,10 +19,12 @@ from confluent_kafka import TopicPartition as Partition
 from prometheus_client.parser import text_string_to_metric_families
 from records import Record, read_all
 
+from farshore.clock import SYSTEM_CLOCK
 from farshore.config.security import Connection
 from farshore.dataplane.board import TroubleReport
 from farshore.dataplane.picture import Picture, read_picture
 from farshore.errors import RequestRefused
+from farshore.kafka.internal_topics.blocking import on_cluster
 from farshore.local import Cluster
 from farshore.local.processes import BoundProcess
 from farshore.model import TopicPartition
@@ -119,7 +121,8 @@ class Mirror:
     def board(self) -> Picture:
         """What the flow's board says now."""
         target = Connection(tuple(self.target.direct_bootstrap_servers.split(",")))
-        return read_picture(target, cluster="B", board_topic=board_topic(self.alias))
+        topic = board_topic(self.alias)
+        return on_cluster(target, "B", lambda cluster: read_picture(cluster, topic, SYSTEM_CLOCK))
 
     def held(self) -> set[TopicPartition]:
         """The partitions that slots copy, by the plans of which they have reported that they follow them."""

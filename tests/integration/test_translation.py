@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import json
 import random
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +22,8 @@ from farshore.cli import app
 from farshore.config import FlowSettings, load
 from farshore.control.offset_maps import OffsetMaps
 from farshore.errors import BadArgument
-from farshore.kafka.small_records import SmallRecord, SmallRecords
+from farshore.kafka.internal_topics.blocking import BlockingWriter
+from farshore.kafka.internal_topics.writer import InternalRecord
 from farshore.local import Cluster as LocalCluster
 from farshore.model import Checkpoint, OffsetSync, Run, TopicPartition
 from farshore.naming import ledger_topic
@@ -36,13 +36,8 @@ __all__ = ["scene"]
 ORDERS = TopicPartition("orders", 0)
 
 
-@contextmanager
-def writer(servers: FlowSettings, alias: str) -> Iterator[SmallRecords]:
-    records = SmallRecords(servers.side(alias).producer.connection, cluster=alias, client_id="test")
-    try:
-        yield records
-    finally:
-        records.close()
+def writer(servers: FlowSettings, alias: str) -> BlockingWriter:
+    return BlockingWriter(servers.side(alias).producer.connection, alias)
 
 
 class Copier:
@@ -61,8 +56,9 @@ class Copier:
         create_topic(scene.target_servers, self.ledger, 1, cleanup_policy="compact")
 
     def note(self, *runs: Run) -> None:
-        with writer(self.flow, "B") as records:
-            records.write([SmallRecord(self.ledger, 0, *each) for each in encode_runs(self.partition, runs)])
+        writer(self.flow, "B").write(
+            [InternalRecord(self.ledger, 0, *each) for each in encode_runs(self.partition, runs)]
+        )
 
     def sync(self, upstream: int, downstream: int, run: Run | None = None) -> None:
         sync = OffsetSync(self.partition, upstream, downstream)
@@ -76,8 +72,7 @@ class Copier:
         headers: tuple[tuple[str, bytes], ...] = (),
         on: str = "B",
     ) -> None:
-        with writer(self.flow, on) as records:
-            records.write([SmallRecord(topic, 0, *key_and_value, headers)])
+        writer(self.flow, on).write([InternalRecord(topic, 0, *key_and_value, headers)])
 
 
 def exact(offset: int, basis: Basis = Basis.RUN) -> Translation:
@@ -96,14 +91,6 @@ def test_maps_learn_from_the_ledger_and_then_from_the_syncs_of_what_goes_on(scen
     assert maps.translation(copier.partition, 30) == exact(28)
     assert maps.translate(copier.partition, 1000) == 38
     assert OffsetMaps(copier.flow).translate(copier.partition, 30) is None, "nothing was read yet"
-
-
-def test_more_runs_than_a_broker_takes_in_one_record_are_written_and_read(scene: Scene) -> None:
-    copier = Copier(scene)
-    copier.note(*(Run(2 * n, 2 * n, n, 1) for n in range(50_000)))
-    maps = OffsetMaps(copier.flow)
-    assert maps.refresh() == []
-    assert [maps.translation(copier.partition, 2 * n) for n in (40_000, 49_999)] == [exact(40_000), exact(49_999)]
 
 
 def test_of_several_syncs_of_one_run_the_last_counts_and_those_of_other_runs_too(scene: Scene) -> None:

@@ -12,20 +12,30 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from farshore.config.security import Connection
-from farshore.kafka.raw import At, Fetched, IsolationLevel, ListedOffset, Produced, ProducerIdentity, RawCluster
+from farshore.kafka.raw import (
+    At,
+    EpochEnd,
+    Fetched,
+    IsolationLevel,
+    ListedOffset,
+    Produced,
+    ProducerIdentity,
+    RawCluster,
+)
 from farshore.kafka.raw_batches import Fetch, Produce
 from farshore.kafka.raw_fetch_session import FetchAnswer
 from farshore.kafka.raw_link import Answered, Connect, OnClose, OpenConnection
 from farshore.kafka.raw_model import BrokerAddress, ClusterMetadata, PartitionMetadata, TopicMetadata
-from farshore.kafka.raw_requests import ListOffsets, Metadata, Request
-from farshore.kafka.raw_transaction_requests import InitProducerId, Outcome
+from farshore.kafka.raw_requests import ListOffsets, Metadata, OffsetForLeaderEpoch, Request
+from farshore.kafka.raw_transaction_requests import FindTransactionCoordinator, InitProducerId, Outcome
 from farshore.wire.batch import Batch, Codec, Scan
 from farshore.wire.copy_rules import ControlType, control_type
 from farshore.wire.records import Encoded, Producer, encode_batches, records_of
 from farshore.wire.records_v2 import body_of, fields_of
 
 ADDRESS = BrokerAddress("played", 9092)
-OUT_OF_RANGE, UNKNOWN_TOPIC, OUT_OF_ORDER, OLD_EPOCH = 1, 3, 45, 47
+SERVERS = Connection((str(ADDRESS),))
+OUT_OF_RANGE, UNKNOWN_TOPIC, OUT_OF_ORDER, OLD_EPOCH, FENCED_LEADER = 1, 3, 45, 47, 74
 _CONTROL = 1 << 5
 
 
@@ -85,6 +95,9 @@ class PlayedBroker:
     """Broker 1. `produce_faults` are what becomes of the next produce requests: "lose" drops the connection and the
     request, "lose after" drops it when the batches are appended, "late" drops it and keeps the request in `late`,
     "hang" never answers; a number is answered as every partition's error.
+
+    It leads under `leader_epoch`. `epoch_ends` are its next answers to questions for the end of an epoch: code, epoch
+    and end offset; the last is given again and again. Transactional ids get the next epoch whenever they are asked for.
     """
 
     def __init__(self, *topics: str, partitions: int = 1) -> None:
@@ -92,15 +105,17 @@ class PlayedBroker:
         self.topic_ids = dict.fromkeys(topics, "first")
         self.produce_faults: deque[str | int] = deque()
         self.late: list[Produce] = []
+        self.leader_epoch = 0
+        self.epoch_ends: deque[tuple[int, int, int]] = deque([(0, 0, 0)])
+        self.identities: dict[str, ProducerIdentity] = {}
         self.requests: list[Request[Any]] = []
         self._ids = itertools.count(1000)
 
     def cluster(self, request_timeout: float = 5.0) -> RawCluster:
-        def dial(_connection: Connection, _client_id: str) -> Connect:
-            return self._connect
+        return RawCluster(SERVERS, alias="A", client_id="test", request_timeout=request_timeout, dial=self.dial)
 
-        servers = Connection((str(ADDRESS),))
-        return RawCluster(servers, alias="A", client_id="test", request_timeout=request_timeout, dial=dial)
+    def dial(self, _connection: Connection, _client_id: str) -> Connect:
+        return self._connect
 
     def make_again(self, topic: str) -> None:
         for key in [key for key in self.logs if key[0] == topic]:
@@ -138,8 +153,13 @@ class PlayedBroker:
         match request:
             case Metadata(topics):
                 return self._metadata(topics or ())
-            case InitProducerId():
-                return Outcome(0, ProducerIdentity(next(self._ids), 0))
+            case FindTransactionCoordinator():
+                return Outcome(0, (1, ADDRESS))
+            case InitProducerId(transactional_id):
+                return Outcome(0, self._identity(transactional_id))
+            case OffsetForLeaderEpoch(epochs):
+                answer = self.epoch_ends.popleft() if len(self.epoch_ends) > 1 else self.epoch_ends[0]
+                return [EpochEnd(each.topic, each.partition, *answer) for each in epochs]
             case Produce():
                 return self.produce(request)
             case ListOffsets():
@@ -148,6 +168,13 @@ class PlayedBroker:
                 return FetchAnswer(0, 0, 0, [self._fetched(each, request) for each in request.session.listed])
             case _:
                 raise AssertionError(f"not played: {request}")
+
+    def _identity(self, transactional_id: str | None) -> ProducerIdentity:
+        if transactional_id is None:
+            return ProducerIdentity(next(self._ids), 0)
+        known = self.identities.get(transactional_id) or ProducerIdentity(next(self._ids), -1)
+        given = self.identities[transactional_id] = known._replace(producer_epoch=known.producer_epoch + 1)
+        return given
 
     def produce(self, request: Produce) -> list[Produced]:
         answers = []
@@ -173,7 +200,7 @@ class PlayedBroker:
         found = {}
         for name in topics:
             numbers = [number for topic, number in self.logs if topic == name]
-            rows = {number: PartitionMetadata(number, 0, 1, 0, (1,), (1,)) for number in numbers}
+            rows = {number: PartitionMetadata(number, 0, 1, self.leader_epoch, (1,), (1,)) for number in numbers}
             found[name] = TopicMetadata(name, 0 if rows else UNKNOWN_TOPIC, self.topic_ids.get(name), rows)
         return ClusterMetadata("played", {1: ADDRESS}, found)
 
@@ -188,6 +215,8 @@ class PlayedBroker:
         committed = request.isolation_level is IsolationLevel.READ_COMMITTED
         end = log.stable if committed else log.end
         error = 0 if log.start <= asked.offset <= log.end else OUT_OF_RANGE
+        if 0 <= asked.leader_epoch < self.leader_epoch:
+            error = FENCED_LEADER
         some = [each for each in log.batches if asked.offset < each.next_offset and each.base_offset < end]
         records = b"" if error else b"".join(each.data for each in some[:2])
         aborted = log.aborted if committed else ()

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from farshore.dataplane import board
 from farshore.dataplane.assignment import Copied, Gap
 from farshore.dataplane.board import codec
+from farshore.dataplane.bookkeeping import board_records
 from farshore.dataplane.cargo import Target
 from farshore.dataplane.picture import Picture
 from farshore.errors import MalformedRecord
@@ -58,6 +59,7 @@ def test_entries_of_the_board_are_read_as_they_were_written() -> None:
             (Gap(TopicPartition("a", 1), 3, 9, "gone", 2.5),),
         ),
         board.Gaps(TopicPartition("a", 1), 4, 100, (Gap(TopicPartition("a", 1), 3, 9, "gone", 2.5),)),
+        Gap(TopicPartition("a-b", 1), 3, 9, "gone", 2.5),
         board.Skip(TopicPartition("a-b", 1), 77),
         board.End(3),
     ):
@@ -67,7 +69,7 @@ def test_entries_of_the_board_are_read_as_they_were_written() -> None:
 
 
 @pytest.mark.parametrize(
-    "key", [b"lease", b"plan-0", b"part-0-0", b"slot-0", b"upkeep", b"gaps a-0", b"skip a-0", b"end"]
+    "key", [b"lease", b"plan-0", b"part-0-0", b"slot-0", b"upkeep", b"gap a-0 1", b"gaps a-0", b"skip a-0", b"end"]
 )
 @pytest.mark.parametrize(
     "value", [b"", b"\xff", b"null", b"7", b"[]", b"{}", b'{"generation":"x"}', b'{"generation":1e999}', b"[" * 50_000]
@@ -90,7 +92,9 @@ def _large(version: int, topics: int = 20_000, generation: int = 3) -> board.Pla
     return board.Plan(2, generation, version, tuple(copied), 1000, 50)
 
 
-def _read(records: Iterable[tuple[bytes, bytes]], reader: board.Reader | None = None) -> list[board.Entry]:
+def _read(
+    records: Iterable[tuple[bytes, bytes]], reader: board.Reader | None = None
+) -> list[board.Entry | board.CountedGap]:
     reader = reader or board.Reader()
     return [entry for record in records if (entry := reader.read(*record)) is not None]
 
@@ -222,3 +226,45 @@ def test_reports_and_gaps_are_records_that_brokers_take_however_long_their_reaso
 def test_reasons_are_left_as_they_are_where_there_is_room() -> None:
     report = board.Report(1, 3, "running", troubles=(board.TroubleReport("a-0", "refused", "x" * 100_000),))
     assert _read(board.encode(report)) == [report]
+
+
+def heard(*entries: board.Entry | board.CountedGap) -> Picture:
+    picture = Picture()
+    for offset, record in enumerate(board_records("board", entries)):
+        picture.hear("board", Record(0, offset, record.key, record.value, (), 1000))
+    return picture
+
+
+def test_a_gap_that_is_found_again_replaces_itself_and_is_then_the_newest() -> None:
+    at = TopicPartition("a-b", 0)
+    first, second, again = Gap(at, 3, 9, "gone", 9.0), Gap(at, 20, 30, "gone", 5.0), Gap(at, 3, 12, "gone", 1.0)
+    picture = heard(first, second, again, Gap(TopicPartition("a", 0), 3, 4, "gone"))
+    assert picture.gaps[at] == board.Gaps(at, 2, 19, (second, again)), "in the order of the board, not of clocks"
+    assert picture.gaps[TopicPartition("a", 0)].offsets == 1
+
+
+def test_a_counted_gap_is_told_once_and_later_ones_are_added() -> None:
+    at = TopicPartition("a-b", 0)
+    one, two, three = (Gap(at, n, n + 1, "gone") for n in (1, 2, 3))
+    counted = board.Gaps(at, 5, 70, (one,))
+    picture = heard(one, two, board.CountedGap(at, 1), board.CountedGap(at, 8), counted, three)
+    assert picture.gaps == {at: board.Gaps(at, 7, 72, (one, two, three))}
+    assert heard(board.CountedGap(at, 1)).gaps == {}
+
+
+def test_gaps_from_before_we_began_to_listen_are_not_forgotten() -> None:
+    at, other = TopicPartition("a", 0), TopicPartition("a", 1)
+    one, two = Gap(at, 1, 2, "gone"), Gap(at, 5, 9, "gone")
+    picture = heard(two)
+    picture.begin_with(heard(one, Gap(other, 1, 2, "gone"), board.Gaps(at, 2, 9, ())))
+    assert picture.gaps[at] == board.Gaps(at, 4, 14, (one, two))
+    assert picture.gaps[other].times == 1
+
+
+@pytest.mark.parametrize(
+    "key", [b"gap ", b"gap a-0", b"gap a-x 1", b"gap a-0 x", b"gap a 1", b"gap a-0 1 2", b"gap \xff"]
+)
+def test_the_key_of_a_counted_gap_is_read_or_refused(key: bytes) -> None:
+    assert board.Reader().read(b"gap a-b-0 17", None) == board.CountedGap(TopicPartition("a-b", 0), 17)
+    with pytest.raises(MalformedRecord):
+        board.Reader().read(key, None)

@@ -101,7 +101,7 @@ def test_the_clocks_of_writers_do_not_decide(
     first, second = Run(0, 99, 0, 100), Run(102, 149, 100, 48)
     at = 1_000_000
     syncs = [_sync_record(first, at), _sync_record(second, at + seconds * 1000)]
-    ledger = [Record(0, 0, *encode_runs(ORDERS, [first]), timestamp_ms=at)]
+    ledger = [Record(0, 0, *each, timestamp_ms=at) for each in encode_runs(ORDERS, [first])]
     unread = {"offset-syncs": syncs, "ledger": ledger}
 
     def follow(follower: Any, take: Any) -> tuple[bool, list[Any]]:

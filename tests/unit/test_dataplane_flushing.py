@@ -6,10 +6,11 @@ import asyncio
 import time
 from typing import Any
 
+from farshore.clock import SYSTEM_CLOCK
 from farshore.dataplane import board
 from farshore.dataplane.board import Lease
 from farshore.dataplane.cargo import Path, Sent
-from farshore.dataplane.flushing import Flushing, Reporting
+from farshore.dataplane.flushing import Flushing, Rates, Reporting
 from farshore.dataplane.lease import SlotLease
 from farshore.dataplane.progress import Notes, Progress
 from farshore.errors import Unreachable
@@ -28,11 +29,11 @@ class Keeper:
         self.positions: list[int] = []
         self.syncs: list[int] = []
 
-    def write(self, notes: Notes) -> None:
+    async def write(self, notes: Notes) -> None:
         self.positions += [last for _, last, _ in notes.positions]
 
-    def write_syncs(self, notes: Notes, _within: float) -> None:
-        time.sleep(self._seconds)
+    async def write_syncs(self, notes: Notes, _within: float) -> None:
+        await asyncio.sleep(self._seconds)
         if self._fails:
             raise Unreachable("A: 1 internal records were not acknowledged within 20 s", cluster="A")
         self.syncs += [sync.upstream_offset for sync, _ in notes.syncs]
@@ -52,9 +53,10 @@ def flush_for(seconds: float, keeper: Any, *, release: bool = False) -> None:
     async def run() -> None:
         progress = Progress(1, offset_lag_max=0)
         progress.began(PARTITION, 0, Lineage(1), noted=True)
-        lease = SlotLease(0, 1, 0)
+        lease = SlotLease(0, 1, 0, SYSTEM_CLOCK)
         slot: Any = None
-        books = Books(slot, progress, keeper, lease, Reporting("board", board.Plan(0, 1, 1)))
+        reporting = Reporting(board.Plan(0, 1, 1), Rates(SYSTEM_CLOCK))
+        books = Books(slot, progress, keeper, lease, reporting, SYSTEM_CLOCK)
         flushing = asyncio.create_task(books.run())
         began, offset = time.monotonic(), 0
         while time.monotonic() < began + seconds:

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from farshore.clock import SYSTEM_CLOCK
 from farshore.dataplane.assignment import Copied, Limits
 from farshore.dataplane.in_hand import Entry, InHand
 from farshore.dataplane.partition import PartitionCopy
@@ -29,7 +30,7 @@ _BATCH = next(
 
 
 async def in_hand(limits: Limits) -> InHand:
-    return InHand(limits, Progress())
+    return InHand(limits, Progress(), SYSTEM_CLOCK)
 
 
 @given(st.integers(1, 200), st.integers(1 << 16, 1 << 30), st.integers(1 << 10, 1 << 26))
@@ -51,7 +52,9 @@ def test_all_brokers_can_be_asked_at_the_same_time_and_again_while_the_others_wa
 def loaded(hand: InHand, leader: int | None) -> Entry:
     """A partition with a batch that waits."""
     copied = Copied(TopicPartition("t", 0), TopicPartition("A.t", 0))
-    entry = Entry(copied, PartitionCopy(0, 7), None, Trouble("t-0"), 1 << 20, placed=True, target_leader=leader)
+    entry = Entry(
+        copied, PartitionCopy(0, 7), None, Trouble("t-0", SYSTEM_CLOCK), 1 << 20, placed=True, target_leader=leader
+    )
     hand.entries[entry.partition] = hand.loaded[entry.partition] = entry
     entry.copy.accept(_BATCH, None)
     return entry

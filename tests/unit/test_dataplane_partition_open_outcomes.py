@@ -237,3 +237,15 @@ def test_without_a_next_epoch_nothing_goes_out_before_another_producer_begins() 
     assert copy.next_to_send() is None
     copy.begin_producer(8, 0)
     assert (one_of(copy).batch.producer_id, copy.astray) == (8, False)
+
+
+def test_what_was_acknowledged_before_its_turn_may_lie_before_what_goes_out_under_the_next_epoch() -> None:
+    """So that its lower offset is not taken for a loss of the remote log."""
+    copy, broker, (first, second) = begun(3)
+    append(broker, first)
+    copy.send_again(first)
+    acknowledge(copy, broker, second)
+    copy.give_up_identity()
+    assert copy.begin_epoch()
+    assert second.before_epoch
+    assert not one_of(copy).before_epoch

@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from farshore.dataplane import cargo
+from farshore.dataplane.assignment import Gap
 from farshore.dataplane.cargo import Path, Sent
 from farshore.dataplane.progress import Progress
 from farshore.model import Lineage, OffsetSync, Run, TopicPartition
@@ -39,6 +40,77 @@ def test_exactly_once_only_what_was_committed_is_counted() -> None:
     progress.wrote(progress.due())
     progress.moved(ORDERS, [sent(20, 29, 10)], 30)
     assert progress.records == 10
+
+
+def test_exactly_once_a_position_is_written_again_where_copying_begins_though_it_is_noted() -> None:
+    progress = Progress(3, exactly_once=True)
+    progress.began(ORDERS, 10, LINEAGE, noted=True)
+    notes = progress.due()
+    assert [(partition, last) for partition, last, _ in notes.positions] == [(ORDERS, 9)], (
+        "behind it an aborted transaction may have left another, which readers of uncommitted records find"
+    )
+    progress.wrote(notes)
+    assert progress.due().positions == ()
+
+
+def test_with_positions_first_nothing_is_copied_before_a_position_is_written_which_is_due_at_once() -> None:
+    progress = Progress(3, positions_first=True)
+    progress.began(ORDERS, 10, LINEAGE, noted=False)
+    assert not progress.may_copy(ORDERS)
+    first = progress.due_at_once()
+    assert [(partition, last) for partition, last, _ in first.positions] == [(ORDERS, 9)]
+    progress.wrote(first)
+    assert progress.may_copy(ORDERS)
+    assert progress.due_at_once().positions == (), "the next ones have time"
+    progress.moved(ORDERS, [sent(10, 14, 0)], 15)
+    assert progress.due_at_once().positions == ()
+    assert progress.may_copy(ORDERS)
+
+
+def test_a_partition_without_position_gets_one_only_when_there_is_something_to_copy() -> None:
+    """Of thousands that are empty none is written."""
+    progress = Progress(positions_first=True)
+    progress.began(ORDERS, 10, LINEAGE, noted=True, recorded=False)
+    assert progress.due().positions == progress.due_at_once().positions == ()
+    assert not progress.may_copy(ORDERS)
+    progress.wrote(progress.due_at_once())
+    assert progress.may_copy(ORDERS)
+
+
+def test_copying_that_goes_on_elsewhere_writes_a_position_first_again() -> None:
+    progress = Progress(positions_first=True)
+    progress.began(ORDERS, 10, LINEAGE, noted=True)
+    assert progress.may_copy(ORDERS), "there is one already"
+    assert progress.due_at_once().positions == ()
+    progress.began(ORDERS, 50, LINEAGE, noted=False)
+    assert not progress.may_copy(ORDERS)
+    assert [last for _, last, _ in progress.due_at_once().positions] == [49]
+
+
+def test_without_positions_first_copying_waits_for_no_position() -> None:
+    progress = Progress(exactly_once=True)
+    progress.began(ORDERS, 10, LINEAGE, noted=False)
+    assert progress.may_copy(ORDERS), "both are committed together"
+
+
+def test_a_gap_is_among_the_notes_with_the_first_position_that_passes_it_and_until_it_is_written() -> None:
+    gap, later = Gap(ORDERS, 10, 50, "gone"), Gap(ORDERS, 60, 70, "skipped by hand")
+    progress = Progress(positions_first=True)
+    progress.began(ORDERS, 10, LINEAGE, noted=True)
+    progress.passed(gap)
+    assert progress.due_at_once().gaps == (), "nothing passes it yet, and it has time"
+    progress.began(ORDERS, 50, LINEAGE, noted=False)
+    assert not progress.may_copy(ORDERS)
+    for notes in (progress.due(), progress.due(0), progress.due_at_once()):
+        assert notes.gaps == (gap,), "with the position, or before it"
+    notes = progress.due_at_once()
+    progress.passed(later)
+    progress.wrote(notes)
+    assert progress.due().gaps == (later,), "found while the other was written"
+    progress.wrote(progress.open_runs())
+    assert progress.due().gaps == (later,)
+    progress.wrote(progress.due())
+    assert progress.due().gaps == ()
 
 
 def test_nothing_is_written_before_anything_was_copied() -> None:

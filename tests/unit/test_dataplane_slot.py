@@ -9,10 +9,11 @@ from typing import Any, cast
 import pytest
 from source_and_target import Broker, Refused, batch_at, batches_of, body, log_at
 
+from farshore.clock import SYSTEM_CLOCK
 from farshore.dataplane import packing, refusals
 from farshore.dataplane.assignment import Copied, Limits, Resume
 from farshore.dataplane.cargo import Target
-from farshore.dataplane.in_hand import Aborted
+from farshore.dataplane.in_hand import StartOver
 from farshore.dataplane.progress import Progress
 from farshore.dataplane.slot import Slot
 from farshore.dataplane.transaction import Transaction
@@ -52,7 +53,10 @@ class FakeCluster:
         end = len(self.broker.log) if at == -1 else 0
         return {each: ListedOffset(*each, 0, end, -1, -1) for each in partitions}
 
-    async def epoch_ends(self, epochs: Mapping[TopicPartition, int]) -> dict[TopicPartition, Any]:  # noqa: ARG002
+    def produce_losses(self) -> dict[int, int]:
+        return {}
+
+    async def epoch_ends(self, *_: Mapping[TopicPartition, int]) -> dict[TopicPartition, Any]:
         return {}
 
     async def fetch(
@@ -100,10 +104,9 @@ class World:
         self.progress = Progress()
         self.copied = [Copied(_PARTITION, _REMOTE, takes or Target(merge_below=100))]
         target = cast(RawCluster, self.target)
-        transaction = Transaction(target, "id", 10.0) if transactional else None
-        if transaction is not None:
-            transaction.identity = ProducerIdentity(7, 0)
-        self.slot = Slot(cast(RawCluster, self.source), target, Limits(), self.progress, transaction)
+        identity = ProducerIdentity(7, 0)
+        transaction = Transaction(target, "id", 10.0, identity, SYSTEM_CLOCK) if transactional else None
+        self.slot = Slot(cast(RawCluster, self.source), target, Limits(), self.progress, SYSTEM_CLOCK, transaction)
         self.stop = asyncio.Event()
 
     async def take(self, at: int = 0) -> None:
@@ -212,14 +215,14 @@ def test_a_partition_released_with_an_outcome_that_stays_open_breaks_the_transac
 
         async def test() -> None:
             await world.until(lambda: target.appends == 1)
-            with pytest.raises(Aborted, match="released"):
+            with pytest.raises(StartOver, match="released"):
                 await world.slot.release([_PARTITION])
-            with pytest.raises(Aborted):
+            with pytest.raises(StartOver):
                 await world.slot.settle(_WITHIN_SECONDS)
 
         target.answer = target.append_and_lose_the_answer
         await world.take()
-        with pytest.raises(Aborted, match="released"):
+        with pytest.raises(StartOver, match="released"):
             await world.run(test)
 
     asyncio.run(run())
@@ -258,7 +261,7 @@ def test_a_batch_refused_although_it_may_be_there_breaks_the_transaction_off() -
 
         target.answer = target.append_and_lose_the_answer
         await world.take()
-        with pytest.raises(Aborted, match="will not be known"):
+        with pytest.raises(StartOver, match="will not be known"):
             await world.run(test)
 
     asyncio.run(run())

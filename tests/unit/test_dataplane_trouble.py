@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import pytest
 
+from farshore.clock import SYSTEM_CLOCK
 from farshore.dataplane.trouble import Kind, Telling, Trouble
 
 
 def test_reasons_that_take_turns_are_said_once_each_until_it_ends(caplog: pytest.LogCaptureFixture) -> None:
-    trouble = Trouble("orders-0")
+    trouble = Trouble("orders-0", SYSTEM_CLOCK)
     caplog.set_level("INFO")
     for n in range(5):
         trouble.begin("no leader")
@@ -21,7 +22,7 @@ def test_reasons_that_take_turns_are_said_once_each_until_it_ends(caplog: pytest
 
 
 def test_what_passes_at_once_is_not_said_but_what_somebody_has_to_change_is(caplog: pytest.LogCaptureFixture) -> None:
-    trouble = Trouble("orders-0", quiet=60)
+    trouble = Trouble("orders-0", SYSTEM_CLOCK, quiet=60)
     caplog.set_level("INFO")
     trouble.begin("no leader")
     trouble.end()
@@ -37,8 +38,8 @@ def test_what_befalls_many_partitions_is_said_in_one_line_and_what_befalls_few_o
     telling = Telling()
     caplog.set_level("INFO")
     for n in range(1_200):
-        Trouble(f"orders-{n}", tell=telling.tell).begin("no leader")
-    Trouble("bills-0", tell=telling.tell).begin("too large", Kind.REFUSED)
+        Trouble(f"orders-{n}", SYSTEM_CLOCK, tell=telling.tell).begin("no leader")
+    Trouble("bills-0", SYSTEM_CLOCK, tell=telling.tell).begin("too large", Kind.REFUSED)
     assert not caplog.records
     telling.tell_all()
     telling.tell_all()

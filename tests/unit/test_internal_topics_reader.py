@@ -11,7 +11,7 @@ from played_broker import PlayedBroker, in_a_loop
 from farshore.errors import Unreachable
 from farshore.kafka.facts import Record
 from farshore.kafka.internal_topics.reader import read_topic
-from farshore.kafka.raw import RawCluster
+from farshore.kafka.raw import IsolationLevel, RawCluster
 
 OURS, FOREIGN, OTHER = 7, 8, 9
 """Producer ids."""
@@ -89,3 +89,17 @@ async def test_a_transaction_of_ours_that_never_ends_is_not_taken_for_an_aborted
     async with broker.cluster() as cluster:
         with pytest.raises(Unreachable, match=r"producer id 7 in t-0, at offset 0, did not end within 0 s"):
             await values(cluster, ours=ours, transaction_patience=0.3)
+
+
+@in_a_loop
+async def test_read_uncommitted_it_is_every_record_whatever_became_of_it_and_nothing_is_waited_for() -> None:
+    broker = PlayedBroker("t")
+    broker.append("t", b"plain")
+    broker.append("t", b"aborted", producer_id=OTHER)
+    broker.end("t", OTHER, commit=False)
+    broker.append("t", b"open", producer_id=OURS)
+    broker.append("t", b"behind")
+    async with broker.cluster() as cluster:
+        everything = await values(cluster, isolation_level=IsolationLevel.READ_UNCOMMITTED)
+        assert everything == [b"plain", b"aborted", b"open", b"behind"]
+        assert await values(cluster) == [b"plain"]

@@ -11,7 +11,7 @@ from farshore.errors import BadArgument, CommandRefused
 from farshore.kafka.facts import Record
 from farshore.kafka.raw import At
 from farshore.model import Lineage, Run, TopicPartition
-from farshore.ops.as_mm2_reads import check, positions_found
+from farshore.ops.as_mm2_reads import check, left_by_aborted, positions_found
 from farshore.ops.flows import Logs
 from farshore.ops.moves import Move, moves_to, stands_at
 from farshore.ops.resetting import Destination, To, parse_destination
@@ -20,7 +20,7 @@ from farshore.wire.positions import LINEAGE_HEADER, encode_lineage, partition_fo
 
 ORDERS = TopicPartition("orders", 3)
 REMOTE = TopicPartition("A.orders", 3)
-BOOKS = Books("MirrorSourceConnector", "mm2-offsets.A.internal", 25, "ledger", "syncs", False)
+BOOKS = Books("MirrorSourceConnector", "mm2-offsets.A.internal", 25, "ledger", "syncs", False, "board")
 KEY = source_key(BOOKS.connector, "A", ORDERS)
 RIGHT = partition_for_key(KEY, 25)
 
@@ -120,6 +120,24 @@ def test_a_position_that_stands_in_two_partitions_or_under_another_key_is_a_prob
     found = positions_found([record(41, key=reordered, partition=0)], BOOKS, "A")
     assert found.positions == {}
     assert "under a key that MirrorMaker 2 does not look for" in found.problems[ORDERS]
+
+
+def test_a_position_of_an_aborted_transaction_behind_the_committed_one_is_a_problem() -> None:
+    def problems(committed: list[Record], aborted: list[Record]) -> dict[TopicPartition, str]:
+        as_read = positions_found([*committed, *aborted], BOOKS, "A")
+        return left_by_aborted(positions_found(committed, BOOKS, "A"), as_read, BOOKS.positions_topic)
+
+    behind = problems([record(41)], [record(49)])
+    assert "MirrorMaker 2 goes by offset 50 instead of offset 42, which is committed" in behind[ORDERS]
+    assert "start Farshore once more and stop it in order" in behind[ORDERS]
+    assert "goes by offset 50 instead of no position" in problems([], [record(49)])[ORDERS]
+    assert "goes by no position instead of offset 42" in problems([record(41)], [record(None)])[ORDERS]
+    assert problems([record(41)], []) == {}
+    assert problems([record(41)], [record(41)]) == {}
+    foreign = source_key("another", "A", ORDERS)
+    assert problems([record(41)], [record(49, key=foreign)]) == {}
+    written_again = positions_found([record(41), record(49), record(41)], BOOKS, "A")
+    assert left_by_aborted(positions_found([record(41)], BOOKS, "A"), written_again, BOOKS.positions_topic) == {}
 
 
 def problem(resume: Resume | None, about: Logs, reset: At | None = At.EARLIEST) -> str:

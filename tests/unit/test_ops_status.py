@@ -7,7 +7,7 @@ import json
 from configs import CLUSTERS, ONE_FLOW, ReadText, flow_of, read_text
 
 from farshore.dataplane import board
-from farshore.dataplane.assignment import Gap
+from farshore.dataplane.assignment import Copied, Gap
 from farshore.dataplane.picture import Picture
 from farshore.model import TopicPartition
 from farshore.ops.handing_back import how_to_start
@@ -19,11 +19,18 @@ __all__ = ["read_text"]
 NOTHING = Picture()
 
 
+def planned(generation: int) -> dict[int, board.Plan]:
+    copied = Copied(TopicPartition("orders", 0), TopicPartition("A.orders", 0))
+    return {0: board.Plan(0, generation, 1, (copied,))}
+
+
 def test_who_gives_leases_runs_and_who_has_stopped_says_so() -> None:
-    running = Picture(lease=board.Lease(3))
+    running = Picture(lease=board.Lease(3), plans=planned(3))
     assert state_of(NOTHING, NOTHING) is State.NEVER
     assert state_of(running, running) is State.RUNNING
     assert state_of(running, NOTHING) is State.LAPSED
+    idle = Picture(lease=board.Lease(4), plans=planned(3))
+    assert state_of(idle, idle) is State.IDLE, "no slot of this generation has anything to copy"
     stopping = Picture(lease=board.Lease(3, stop=True))
     assert state_of(stopping, stopping) is State.STOPPING
     assert state_of(Picture(lease=board.Lease(3, stop=True, over=True)), NOTHING) is State.STOPPED
@@ -34,7 +41,7 @@ def test_who_copies_nothing_is_known_by_his_upkeep() -> None:
     assert state_of(idle, idle) is State.IDLE
     assert state_of(idle, NOTHING) is State.LAPSED
     assert state_of(Picture(upkeep=board.Upkeep(1, over=True)), NOTHING) is State.STOPPED
-    beside = Picture(lease=board.Lease(4), upkeep=board.Upkeep(4))
+    beside = Picture(lease=board.Lease(4), plans=planned(4), upkeep=board.Upkeep(4))
     assert state_of(beside, Picture(lease=board.Lease(4))) is State.RUNNING
     assert state_of(beside, Picture(upkeep=board.Upkeep(4))) is State.LAPSED
 
@@ -82,7 +89,7 @@ def test_the_json_is_whole_and_its_times_are_readable() -> None:
         reports={0: report(0, partitions=2, records=9, bytes=90, lag=1, lag_seconds=0.5, batches=(1, 2, 3),
                            troubles=(trouble,))},
         reported_at={0: 1_700_000_000.0},
-        gaps={orders: board.Gaps(orders, 1, 2, (Gap(orders, 5, 7, "skipped by hand", 1_700_000_000.0),))},
+        counted_gaps={orders: board.Gaps(orders, 1, 2, (Gap(orders, 5, 7, "skipped by hand", 1_700_000_000.0),))},
         upkeep=kept_up,
     )  # fmt: skip
     (flow,) = json.loads(json.dumps(data([summary("A->B", Sight(State.RUNNING, picture))])))["flows"]

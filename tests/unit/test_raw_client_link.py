@@ -410,6 +410,18 @@ async def settled() -> None:
 
 
 @asynchronous
+async def test_a_connection_that_was_lost_while_idle_is_counted() -> None:
+    played = PlayedLink()
+    sent = asyncio.create_task(played.link.ask(APPEND))
+    await settled()
+    played.connections[0].submitted[0][1].set_result(Answered([], 0))
+    await sent
+    assert played.link.losses == 0
+    played.connections[0].lose()
+    assert played.link.losses == 1
+
+
+@asynchronous
 async def test_the_permission_is_asked_behind_a_slow_connect_and_a_full_buffer() -> None:
     played = PlayedLink()
     asked: list[str] = []

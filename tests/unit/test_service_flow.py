@@ -7,6 +7,7 @@ from configs import CLUSTERS, ReadText, flow_of, read_text
 
 from farshore.config import FlowSettings
 from farshore.control import InternalTopic, InternalTopicProblem, InternalTopics, wanted_internal_topics
+from farshore.driver.loop import DriverLoop
 from farshore.errors import RequestRefused
 from farshore.kafka.cluster import Cluster
 from farshore.ops.preflight.internal import internal_topics
@@ -24,7 +25,7 @@ def _starts_without(settings: FlowSettings, topic: InternalTopic, monkeypatch: p
     monkeypatch.setattr(service_flow, "ensure_internal_topics", lambda *_: InternalTopics(problems=(problem,)))
     source, target = (Cluster(alias, settings.side(alias).admin) for alias in ("A", "B"))
     try:
-        FlowRunner(settings, None, 1, once=False)._ensure_internal_topics(source, target)
+        FlowRunner(settings, DriverLoop(), None, 1, once=False)._ensure_internal_topics(source, target)
     except RequestRefused:
         return False
     return True

@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict, is_dataclass, replace
+from dataclasses import fields as dataclass_fields
 from functools import cache, lru_cache
 from itertools import groupby
 from typing import Any, get_args, get_type_hints
 
 from farshore.dataplane.assignment import Copied, Gap
 from farshore.dataplane.board.entries import (
+    CountedGap,
     End,
     Entry,
     Gaps,
@@ -28,6 +30,8 @@ from farshore.errors import MalformedRecord
 from farshore.model import TopicPartition
 from farshore.wire.batch import Codec
 
+END_KEY, REPORT_KEY = b"end", b"slot-"
+
 _RECORD_BYTES = 500_000
 """Of a value; of a plan's, all but the few fields beside its topics."""
 _NUMBERS_AT_ONCE = 10_000
@@ -43,16 +47,20 @@ def encode(entry: Entry) -> list[tuple[bytes, bytes]]:
         case Lease():
             key = "lease"
         case Report():
-            key = f"slot-{entry.slot}"
+            key = f"{REPORT_KEY.decode()}{entry.slot}"
         case Upkeep():
             key = "upkeep"
+        case Gap():
+            return [(gap_key(entry), _json(asdict(entry)))]
         case Gaps():
             key = f"gaps {entry.partition}"
         case Skip():
             key = f"skip {entry.partition}"
         case End():
-            key = "end"
+            key = END_KEY.decode()
     fields = asdict(entry)
+    if isinstance(entry, Report) and not entry.attempt:
+        del fields["attempt"]  # readers of the version before do not know it
     value = _json(fields)
     for longest in _LONGEST_TEXTS:
         if len(value) <= _RECORD_BYTES:
@@ -77,6 +85,14 @@ def _encode_plan(plan: Plan) -> list[tuple[bytes, bytes]]:
     ]
 
 
+def gap_key(gap: Gap | CountedGap) -> bytes:
+    """A gap that is found again, because its position was not written, begins where it did, and so replaces itself.
+
+    A tombstone under this key says that the gap is counted.
+    """
+    return f"gap {gap.partition} {gap.begin}".encode()
+
+
 def _json(fields: Any) -> bytes:
     # Not as escapes, which are three times as long.
     return json.dumps(fields, separators=(",", ":"), ensure_ascii=False).encode(errors="replace")
@@ -93,10 +109,12 @@ def _with_short_texts(fields: Any, longest: int) -> Any:
     return fields
 
 
-def decode(key: bytes | None, value: bytes | None) -> Entry | PlanPart | None:
+def decode(key: bytes | None, value: bytes | None) -> Entry | CountedGap | PlanPart | None:
     """What a record says; None for a key that is not known here. Raises MalformedRecord."""
-    if key is None or value is None:
+    if key is None:
         return None
+    if value is None:
+        return _counted_gap(key) if key.startswith(b"gap ") else None
     reader = next((read for prefix, read in _READERS.items() if key.startswith(prefix)), None)
     if reader is None:
         return None
@@ -179,9 +197,19 @@ def _gap(fields: dict[str, Any]) -> Gap:
     return Gap(_partition(fields["partition"]), fields["begin"], fields["end"], fields["reason"], fields["at"])
 
 
+def _counted_gap(key: bytes) -> CountedGap:
+    try:
+        _, partition, begin = key.decode().split(" ")
+        topic, _, number = partition.rpartition("-")
+        return CountedGap(TopicPartition(topic, int(number)), int(begin))
+    except ValueError as error:
+        raise MalformedRecord(f"board key {key!r} is malformed: {error}") from error
+
+
 def _read_lease(fields: dict[str, Any]) -> Lease:
     attempts = tuple((int(slot), int(attempt)) for slot, attempt in fields["attempts"])
-    return Lease(int(fields["generation"]), bool(fields["stop"]), bool(fields["over"]), attempts)
+    stop, over, holder = bool(fields["stop"]), bool(fields["over"]), str(fields.get("holder", ""))
+    return Lease(int(fields["generation"]), stop, over, attempts, holder)
 
 
 def _read_plan(fields: dict[str, Any]) -> Plan:
@@ -197,7 +225,12 @@ def _read_part(fields: dict[str, Any]) -> PlanPart:
     return PlanPart(plan, part, parts)
 
 
+_REPORT_FIELDS = {each.name for each in dataclass_fields(Report)}
+"""Those of a later version are left out."""
+
+
 def _read_report(fields: dict[str, Any]) -> Report:
+    fields = {name: value for name, value in fields.items() if name in _REPORT_FIELDS}
     troubles = tuple(TroubleReport(**each) for each in fields.pop("troubles"))
     gaps = tuple(_gap(each) for each in fields.pop("gaps"))
     as_is, merged, anew = fields.pop("batches")
@@ -220,9 +253,10 @@ _READERS: dict[bytes, Callable[[dict[str, Any]], Entry | PlanPart]] = {
     b"lease": _read_lease,
     b"plan-": _read_plan,
     b"part-": _read_part,
-    b"slot-": _read_report,
+    REPORT_KEY: _read_report,
     b"upkeep": _read_upkeep,
+    b"gap ": _gap,
     b"gaps ": _read_gaps,
     b"skip ": lambda fields: Skip(_partition(fields["partition"]), int(fields["to"])),
-    b"end": lambda fields: End(int(fields["generation"])),
+    END_KEY: lambda fields: End(int(fields["generation"])),
 }

@@ -18,13 +18,15 @@ GAPS_KEPT = 20
 class Lease:
     """`generation` may write; with `stop` it has been asked to end; `over`: it has ended, none of its slots writes.
 
-    `attempts` pairs slots with the number of their attempt, where that is not 0: only that one may write.
+    `attempts` pairs slots with the number of their attempt, where that is not 0: only that one may write. `holder` is
+    the driver. Of two that claim one generation the first on the board has it.
     """
 
     generation: int
     stop: bool = False
     over: bool = False
     attempts: tuple[tuple[int, int], ...] = ()
+    holder: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +66,7 @@ class TroubleReport:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """What a slot tells about itself. `plan` is the version of the plan that it follows.
+    """What a slot tells about itself, in this attempt. `plan` is the version of the plan that it follows.
 
     `lag` counts offsets that are on the source and not yet copied, as of its last answers; `lag_seconds` is the age of
     the oldest of them that is in hand, 0 if none is. `batches` are those copied as they are, merged, and encoded anew.
@@ -85,6 +87,7 @@ class Report:
     busiest: tuple[tuple[TopicPartition, int], ...] = ()
     troubles: tuple[TroubleReport, ...] = ()
     gaps: tuple[Gap, ...] = ()
+    attempt: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +119,10 @@ class Upkeep:
 
 @dataclass(frozen=True, slots=True)
 class Gaps:
-    """All that was never copied of a partition: how many times, how many offsets, and the newest of it."""
+    """All that was never copied of a partition: how many times, how many offsets, and the newest of it.
+
+    On the board slots write each `Gap` for itself; as `Gaps` the driver keeps those that have become too many.
+    """
 
     partition: TopicPartition
     times: int
@@ -126,6 +132,14 @@ class Gaps:
     def with_gap(self, gap: Gap) -> Gaps:
         newest = (*self.newest, gap)[-GAPS_KEPT:]
         return Gaps(self.partition, self.times + 1, self.offsets + gap.end - gap.begin, newest)
+
+
+@dataclass(frozen=True, slots=True)
+class CountedGap:
+    """The gap of the partition that begins at `begin` is counted in its `Gaps`, and no longer an entry of its own."""
+
+    partition: TopicPartition
+    begin: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,4 +157,4 @@ class End:
     generation: int
 
 
-Entry = Lease | Plan | Report | Upkeep | Gaps | Skip | End
+Entry = Lease | Plan | Report | Upkeep | Gap | Gaps | Skip | End

@@ -6,7 +6,7 @@ from dataclasses import replace
 from itertools import chain
 
 from farshore.dataplane.board.codec import decode
-from farshore.dataplane.board.entries import Entry, Plan, PlanPart
+from farshore.dataplane.board.entries import CountedGap, Entry, Plan, PlanPart
 
 
 class Reader:
@@ -19,7 +19,7 @@ class Reader:
     def __init__(self) -> None:
         self._begun: dict[int, dict[int, PlanPart]] = {}
 
-    def read(self, key: bytes | None, value: bytes | None) -> Entry | None:
+    def read(self, key: bytes | None, value: bytes | None) -> Entry | CountedGap | None:
         """None for a record that completes no entry, or is not known here. Raises MalformedRecord."""
         entry = decode(key, value)
         return self._completed(entry) if isinstance(entry, PlanPart) else entry

@@ -56,6 +56,7 @@ async def read_topic(
     *,
     patience: float,
     newest: int | None = None,
+    isolation_level: IsolationLevel = _COMMITTED,
     ours: Ours | None = None,
     on_wait: Callable[[str], None] | None = None,
     transaction_patience: float = 900.0,
@@ -65,7 +66,7 @@ async def read_topic(
     The end is the last stable offset, so that an open transaction hides all that was committed behind its beginning.
     With `ours` it is the high watermark: a transaction still open there is left out at once if no record in it is
     ours, else its end is waited for. `on_wait` is told once for which; after `transaction_patience` seconds it is
-    Unreachable.
+    Unreachable. With READ_UNCOMMITTED it is every record up to the high watermark, whatever became of it.
 
     With `newest`, only those among the last `newest` offsets of each partition. Raises a KafkaError where it may not be
     read, and Unreachable when nothing has come for `patience` seconds.
@@ -74,9 +75,9 @@ async def read_topic(
         wanted = [TopicPartition(topic, number) for number in range(partitions)]
         reading = _Reading(cluster, topic, wanted, patience)
         if ours is None:
-            return await reading.stable(newest)
+            return await reading.records(newest, isolation_level)
         watermarks = await log_ends(cluster, wanted, At.LATEST, within=patience)
-        records = await reading.stable(newest, watermarks)
+        records = await reading.records(newest, isolation_level, watermarks)
         return records + await reading.unstable(watermarks, ours, on_wait or (lambda _: None), transaction_patience)
     except WireError as error:
         said = f"{cluster.alias}: read {topic}: {error}"
@@ -94,10 +95,15 @@ class _Reading:
         self._patience = patience
         self._next: dict[TopicPartition, int] = {}
 
-    async def stable(self, newest: int | None, watermarks: Mapping[TopicPartition, int] | None = None) -> list[Record]:
-        """What is committed up to the last stable offsets; `newest` counts from the watermarks, if they are given."""
+    async def records(
+        self,
+        newest: int | None,
+        isolation_level: IsolationLevel,
+        watermarks: Mapping[TopicPartition, int] | None = None,
+    ) -> list[Record]:
+        """Up to where this isolation level reads; `newest` counts from the watermarks, if they are given."""
         self._next = await self._log_ends(At.EARLIEST)
-        ends = await self._log_ends(At.LATEST, _COMMITTED)
+        ends = await self._log_ends(At.LATEST, isolation_level)
         if newest is not None:
             self._next = {at: max(start, (watermarks or ends)[at] - newest) for at, start in self._next.items()}
         records: list[Record] = []
@@ -105,7 +111,7 @@ class _Reading:
         def take(fetched: Fetched, unread: dict[TopicPartition, int]) -> None:
             records.extend(take_records(self._alias, fetched, unread))
 
-        self._next |= await self._read(self._next, ends, _COMMITTED, take)
+        self._next |= await self._read(self._next, ends, isolation_level, take)
         return records
 
     async def unstable(
@@ -233,7 +239,7 @@ async def _fetch(
 
 
 def take_records(alias: str, fetched: Fetched, unread: dict[TopicPartition, int]) -> list[Record]:
-    """The committed records of an answer; where to read on is noted in `unread`."""
+    """The records of an answer, without those that it calls aborted; where to read on is noted in `unread`."""
     if _passes(alias, fetched):
         return []
     at = TopicPartition(fetched.topic, fetched.partition)

@@ -7,7 +7,7 @@ import math
 from typing import NamedTuple
 
 from farshore.clock import SYSTEM_CLOCK, Clock
-from farshore.errors import KafkaError
+from farshore.errors import FarshoreError
 from farshore.kafka.facts import Record
 from farshore.kafka.internal_topics.reader import take_records
 from farshore.kafka.raw import At, FetchPartition, IsolationLevel, RawCluster
@@ -15,6 +15,7 @@ from farshore.kafka.raw_errors import Category, error_info
 from farshore.model import TopicPartition
 
 _PAUSE_SECONDS = 0.5
+_LEADER_FOR_SECONDS = 3.0
 
 
 class Tailed(NamedTuple):
@@ -25,40 +26,44 @@ class Tailed(NamedTuple):
 
 
 class Tail:
-    """What is appended to partition 0 of `topic` from the first call on. In no group, leaves no traces.
+    """What is appended to partition 0 of `topic` from the first call on, or, with `from_start`, all that is there.
+
+    It is in no group and leaves no traces.
 
     If the topic was made again, or the log lost what comes next, it is read from the log's start on. It may hold
-    records that were read before, so their `since` is minus infinity until the end is reached.
+    records that were read before, so their `since` is minus infinity until the end is reached. So it is `from_start`.
     """
 
-    def __init__(self, cluster: RawCluster, topic: str, clock: Clock = SYSTEM_CLOCK) -> None:
+    def __init__(
+        self, cluster: RawCluster, topic: str, clock: Clock = SYSTEM_CLOCK, *, from_start: bool = False
+    ) -> None:
         self._cluster = cluster
         self._where = TopicPartition(topic, 0)
         self._clock = clock
         self._unread: dict[TopicPartition, int] = {}
-        self._begin = At.LATEST
+        self._begin = At.EARLIEST if from_start else At.LATEST
         self._topic_id: str | None = None
-        self._caught_up = clock.monotonic()
+        self._leader: int | None = None
+        self._leader_since = 0.0
+        self._caught_up = -math.inf if from_start else clock.monotonic()
 
     async def next(self, within: float) -> Tailed:
         """The records that came within about `within` seconds; none also where the cluster cannot be reached."""
         try:
             tailed = await self._next(within)
-        except KafkaError:
+        except FarshoreError:  # records that cannot be read, too
             tailed = None
         if tailed is None:
+            self._leader = None
             await asyncio.sleep(_PAUSE_SECONDS)
             return Tailed([], self._caught_up)
         return tailed
 
     async def _next(self, within: float) -> Tailed | None:
         """None if nothing can be said at the moment."""
-        where = self._where
-        metadata = await self._cluster.metadata([where.topic])
-        leader = metadata.leader_of(where)
+        where, leader = self._where, await self._known_leader()
         if leader is None:
             return None
-        self._note_topic_id(metadata.topics[where.topic].topic_id)
         if not self._unread:
             asked_at = self._clock.monotonic()
             listed = (await self._cluster.list_offsets([where], self._begin))[where]
@@ -81,6 +86,16 @@ class Tail:
         if self._unread[where] >= fetched.last_stable_offset:
             self._caught_up = asked_at
         return Tailed(records, since)
+
+    async def _known_leader(self) -> int | None:
+        """Asked for now and then, and after whatever failed: any broker answers, and one that hangs holds us up."""
+        now = self._clock.monotonic()
+        if self._leader is None or now - self._leader_since > _LEADER_FOR_SECONDS:
+            metadata = await self._cluster.metadata([self._where.topic])
+            self._leader, self._leader_since = metadata.leader_of(self._where), now
+            if self._leader is not None:
+                self._note_topic_id(metadata.topics[self._where.topic].topic_id)
+        return self._leader
 
     def _note_topic_id(self, topic_id: str | None) -> None:
         """A topic made again may have grown past where the old one was read to, and then no fetch fails."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from farshore.clock import SYSTEM_CLOCK, Clock
 from farshore.errors import Fenced, KafkaError, PermissionDenied, RequestRefused, Unreachable
@@ -36,6 +36,13 @@ class InternalRecord(NamedTuple):
     timestamp_ms: int | None = None
 
 
+class RecordWriter(Protocol):
+    """A writer for threads: `write` blocks."""
+
+    def write(self, records: Iterable[InternalRecord], within: float = 20.0) -> None:
+        """All of the records are on the cluster when this returns. Raises KafkaError if not."""
+
+
 class InternalWriter:
     """A writer for one cluster, one write at a time.
 
@@ -50,6 +57,7 @@ class InternalWriter:
         self._turn = asyncio.Lock()
         self._identity: ProducerIdentity | None = None
         self._sequences: dict[TopicPartition, int] = {}
+        self._leaders: dict[TopicPartition, int] = {}
 
     async def write(self, records: Iterable[InternalRecord], within: float = 20.0) -> None:
         """All of the records are on the cluster when this returns, in each partition in their order.
@@ -89,7 +97,7 @@ class InternalWriter:
             sequences[partition] = producer.base_sequence
         left = max(0.0, give_up_at - asyncio.get_running_loop().time())
         try:
-            await append_all(self._cluster, batches, within=left)
+            await append_all(self._cluster, batches, within=left, leaders=self._leaders)
         except BaseException:  # cancellation too: what was sent may be under way
             self._next_epoch(identity)
             raise
@@ -147,14 +155,18 @@ async def append_all(
     *,
     within: float,
     transactional_id: str | None = None,
+    leaders: dict[TopicPartition, int] | None = None,
 ) -> None:
     """Append the batches, in each partition one after the other, and take them out of `batches` as they are there.
 
     What passes by itself is tried again with the same bytes, and so the same sequence, for `within` seconds: then
     Unreachable. Raises PermissionDenied, Fenced or RequestRefused where it cannot succeed. What is left in `batches`
     may then have been appended, too, or may yet be.
+
+    `leaders` are remembered there from call to call, so that a write does not wait for a broker that has nothing to do
+    with it.
     """
-    append = _Append(cluster, batches, within, transactional_id)
+    append = _Append(cluster, batches, within, transactional_id, {} if leaders is None else leaders)
     try:
         async with asyncio.timeout(within):
             while batches:
@@ -175,29 +187,28 @@ class _Append:
         batches: dict[TopicPartition, deque[bytes]],
         within: float,
         transactional_id: str | None,
+        leaders: dict[TopicPartition, int],
     ) -> None:
         self.obstacle = "no answer"
         self._cluster = cluster
         self._batches = batches
         self._timeout = max(1.0, within / 2)  # of the brokers among themselves: it leaves time for another attempt
         self._transactional_id = transactional_id
+        self._leaders = leaders
 
     async def once(self) -> bool:
         """Whether anything was appended."""
         for partition in [partition for partition, some in self._batches.items() if not some]:
             del self._batches[partition]
         try:
-            metadata = await self._cluster.metadata({partition.topic for partition in self._batches})
+            await self._find_leaders()
         except Unreachable as error:
             self.obstacle = str(error)
             return False
         by_leader: dict[int, list[TopicPartition]] = {}
         for partition in self._batches:
-            leader = metadata.leader_of(partition)
-            if leader is not None:
-                by_leader.setdefault(leader, []).append(partition)
-            else:
-                self._check_topic(metadata, partition)
+            if partition in self._leaders:
+                by_leader.setdefault(self._leaders[partition], []).append(partition)
         outcomes = await asyncio.gather(
             *(self._append(leader, some) for leader, some in by_leader.items()), return_exceptions=True
         )
@@ -205,6 +216,18 @@ class _Append:
             if isinstance(outcome, BaseException):
                 raise outcome
         return any(outcomes)
+
+    async def _find_leaders(self) -> None:
+        unknown = [partition for partition in self._batches if partition not in self._leaders]
+        if not unknown:
+            return
+        metadata = await self._cluster.metadata({partition.topic for partition in unknown})
+        for partition in unknown:
+            leader = metadata.leader_of(partition)
+            if leader is not None:
+                self._leaders[partition] = leader
+            else:
+                self._check_topic(metadata, partition)
 
     async def _append(self, leader: int, partitions: Sequence[TopicPartition]) -> bool:
         parts = [ProducePartition(each.topic, each.partition, (self._batches[each][0],)) for each in partitions]
@@ -214,6 +237,8 @@ class _Append:
             )
         except Unreachable as error:
             self.obstacle = str(error)
+            for each in partitions:
+                self._leaders.pop(each, None)
             return False
         appended = False
         for answer in answers:
@@ -224,6 +249,7 @@ class _Append:
                     del self._batches[partition]
                 appended = True
             else:
+                self._leaders.pop(partition, None)
                 self._judge(partition, answer.error, answer.message)
         return appended
 

@@ -1,0 +1,372 @@
+"""One generation of a flow: the slots that copy while one driver holds it, their plans, and the lease that lets them.
+
+Runs in the driver's event loop. Partitions move between slots in two steps: the plan of the slot that has one lets it
+go, and when that slot has reported that it follows this plan, the plan of the next takes it up. Slots that are not
+concerned do not notice.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Protocol
+
+from farshore.clock import SYSTEM_CLOCK, Clock
+from farshore.dataplane import board
+from farshore.dataplane.assignment import Copied
+from farshore.dataplane.bookkeeping import board_records
+from farshore.dataplane.picture import Picture
+from farshore.dataplane.task import Order, Outcome
+from farshore.errors import KafkaError
+from farshore.kafka.internal_topics.writer import InternalWriter
+from farshore.kafka.raw import RawCluster
+from farshore.model import TopicPartition
+
+_log = logging.getLogger(__name__)
+
+_STOP_WITHIN_SECONDS = 45.0
+_CANCEL_WITHIN_SECONDS = 10.0
+# A flow writes no more positions a second, unless its partitions are so many that one would wait longer than this: what
+# is not noted is copied again after a crash, and a transaction must not outlive its timeout.
+_POSITIONS_A_SECOND = 200
+_NOTED_WITHIN_SECONDS = 10
+_WRITE_WITHIN_SECONDS = 10.0
+_WRITE_AGAIN_SECONDS = 15.0
+_NAMED_WITHIN_SECONDS = 30.0
+_LOOK_SECONDS = 0.2
+
+Shares = Sequence[tuple[Copied, ...]]
+
+
+class SlotJob(Protocol):
+    """One slot, started again when it ends early. `attempt` counts those starts, and the lease names it.
+
+    `surely_ended`: no attempt of it can be alive any more. `failure` is why the last one ended early.
+    """
+
+    attempt: int
+    is_new: bool
+    surely_ended: bool
+    failure: str | None
+
+    @property
+    def over(self) -> bool:
+        """It has ended, and is not started again."""
+
+    def start(self) -> None: ...
+
+    def do_not_restart(self) -> None:
+        """The slot is about to be asked to end."""
+
+    def cancel(self) -> None:
+        """End it by force. Returns at once."""
+
+
+OrderOf = Callable[[int, int], Awaitable[Order]]
+"""What the attempt of a slot that begins now is told. Raises KafkaError if it must not begin now."""
+
+NewJob = Callable[[int, str, OrderOf, Callable[[Outcome], None]], SlotJob]
+"""A job for a slot with this number and this description; it calls the last when it is over, in the event loop."""
+
+
+@dataclass(slots=True)
+class _Slot:
+    """`held` are the partitions that it may still copy, by any plan that it might be following.
+
+    `written`: its plan was put on the board, at `written_at` by the loop's clock. `followed`: it has reported that it
+    follows it. `ending`: it was told to end, and is not told anything else until it has; if it is wanted again, another
+    job follows.
+    """
+
+    job: SlotJob
+    plan: board.Plan
+    held: set[TopicPartition] = field(default_factory=set)
+    written: bool = False
+    written_at: float = 0.0
+    followed: bool = False
+    ending: bool = False
+
+    def is_to_be_written(self, now: float) -> bool:
+        """Also once more, if it is not followed: the board may have lost it in an unclean election."""
+        return not self.written or (not self.followed and now - self.written_at > _WRITE_AGAIN_SECONDS)
+
+
+class Generation:
+    """Copies from the first `follow` on, while `run` runs, which ends some time after `stop`.
+
+    The lease is renewed only while `may_lease` says that the flow is still ours. `order` is what all slots are told;
+    `holder` is the name under which its generation was claimed.
+    """
+
+    def __init__(
+        self,
+        order: Order,
+        holder: str,
+        *,
+        writer: InternalWriter,
+        target: RawCluster,
+        new_job: NewJob,
+        may_lease: Callable[[], bool],
+        picture: Picture,
+        bytes_per_second: int | None = None,
+        clock: Clock = SYSTEM_CLOCK,
+    ) -> None:
+        self.number = order.generation
+        self.outcomes: list[Outcome] = []
+        self._order = order
+        self._holder = holder
+        self._writer = writer
+        self._plan_writer = InternalWriter(target, clock)
+        self._target = target
+        self._new_job = new_job
+        self._may_lease = may_lease
+        self._picture = picture
+        self._bytes_per_second = bytes_per_second
+        self._slots: dict[int, _Slot] = {}
+        self._next_attempts: dict[int, int] = {}
+        self._named: dict[tuple[int, int], float] = {}  # slot and attempt, with when a lease first named it
+        self._wanted: Shares = ()
+        self._settled: Shares | None = None  # what is wanted, once every slot has said that it follows it
+        self._version = 0
+        self._stopping = False
+        self._ended = False
+        self._again = asyncio.Event()
+
+    async def start(self) -> None:
+        """Raises KafkaError if no lease can be given; nothing has been started then."""
+        await self._write([self._lease()])
+
+    def follow(self, shares: Shares) -> None:
+        """Share number n is for slot n. What moves does so as soon as it is let go."""
+        self._wanted = shares
+        self._again.set()
+
+    def stop(self) -> None:
+        """Every slot is to release its partitions and end."""
+        self._stopping = True
+        for slot in self._slots.values():
+            slot.job.do_not_restart()
+        self._again.set()
+
+    @property
+    def done(self) -> bool:
+        """All slots have ended by themselves."""
+        return bool(self._slots) and len(self.outcomes) >= len(self._slots)
+
+    @property
+    def failures(self) -> list[str]:
+        return [slot.job.failure for slot in list(self._slots.values()) if slot.job.failure is not None]
+
+    async def run(self) -> None:
+        """Until, after `stop`, every slot has ended, or was cancelled."""
+        planning = asyncio.create_task(self._keep_planning())
+        try:
+            while not self._stopping:
+                await self._renew()
+                await asyncio.wait({planning}, timeout=board.LEASE_EVERY_SECONDS)
+                if planning.done():
+                    planning.result()  # a fault of our own: without plans the leases must end too
+        finally:
+            planning.cancel()
+            await asyncio.gather(planning, return_exceptions=True)
+        await self._end()
+
+    async def _keep_planning(self) -> None:
+        """Beside the leases, which must not wait for a plan of megabytes to be written. Until `stop`."""
+        while not self._stopping:
+            if self._may_lease():
+                try:
+                    await self._plan()
+                except KafkaError as error:
+                    _log.warning("%s", error)
+            await self._pause()
+
+    async def _end(self) -> None:
+        jobs = [slot.job for slot in self._slots.values() if not slot.job.is_new]
+        await self._renew_until_over(jobs, _STOP_WITHIN_SECONDS)
+        late = [job for job in jobs if not job.over]
+        for job in late:
+            job.cancel()
+        await self._renew_until_over(late, _CANCEL_WITHIN_SECONDS)
+        # Only what is known to have ended is called over; the next holder waits for the rest to lapse.
+        self._ended = all(job.over and job.surely_ended for job in jobs)
+        await self._renew()
+
+    async def _renew_until_over(self, jobs: Sequence[SlotJob], within: float) -> None:
+        loop = asyncio.get_running_loop()
+        give_up_at = loop.time() + within
+        while not all(job.over for job in jobs) and loop.time() < give_up_at:
+            await self._renew()
+            await self._pause()
+
+    async def _pause(self) -> None:
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(board.LEASE_EVERY_SECONDS):
+                await self._again.wait()
+        self._again.clear()
+
+    async def _renew(self) -> None:
+        if self.superseded or not (self._stopping or self._may_lease()):
+            return
+        lease = self._lease()
+        try:
+            await self._write([lease, *self._gaps()])
+            now = asyncio.get_running_loop().time()
+            self._named = {each: self._named.get(each, now) for each in lease.attempts}
+        except KafkaError as error:
+            _log.warning("%s", error)
+
+    @property
+    def superseded(self) -> bool:
+        """Another driver has claimed the flow: whatever this one writes would only mislead. From any thread."""
+        lease = self._picture.lease
+        if lease is None or lease.generation < self.number:
+            return False
+        return lease.generation > self.number or lease.holder not in ("", self._holder)
+
+    def _lease(self) -> board.Lease:
+        """It names the attempts of slots that have ended too, so that none of them takes it for its own."""
+        attempts = self._next_attempts | {number: slot.job.attempt for number, slot in self._slots.items()}
+        named = tuple((number, attempt) for number, attempt in sorted(attempts.items()) if attempt)
+        return board.Lease(self.number, self._stopping, self._ended, named, self._holder)
+
+    async def _plan(self) -> None:
+        """Bring the plans nearer to what is wanted, as far as partitions have been let go."""
+        if self._settled is self._wanted:
+            return
+        wanting = self._wanted
+        wanted = {number: {c.partition: c for c in share} for number, share in enumerate(wanting)}
+        self._note_reports()
+        now = asyncio.get_running_loop().time()
+        holders: dict[TopicPartition, set[int]] = {}
+        for number, slot in self._slots.items():
+            for partition in slot.held:
+                holders.setdefault(partition, set()).add(number)
+        numbers = sorted(wanted.keys() | self._slots.keys())
+        slots = [number for number in numbers if self._next(number, wanted, holders)]
+        unwritten = [slot for slot in map(self._slots.__getitem__, slots) if slot.is_to_be_written(now)]
+        if unwritten:
+            plans = [slot.plan for slot in unwritten]
+            records = board_records(self._order.books.board_topic, plans)
+            await self._plan_writer.write(records, within=_WRITE_WITHIN_SECONDS)
+            for slot, plan in zip(unwritten, plans, strict=True):
+                slot.written, slot.written_at = slot.plan is plan, now
+        for slot in self._slots.values():
+            if slot.written and slot.job.is_new and not self._stopping:
+                slot.job.start()
+        if all(slot.written and slot.followed and not slot.ending for slot in self._slots.values()):
+            self._settled = wanting
+
+    def _note_reports(self) -> None:
+        for number, slot in list(self._slots.items()):
+            if slot.ending and slot.job.over:
+                self._next_attempts[number] = slot.job.attempt + 1
+                del self._slots[number]
+                continue
+            report = self._picture.reports.get(number)
+            said = (report.generation, report.attempt, report.plan) if report else None
+            if said == (self.number, slot.job.attempt, slot.plan.version):
+                slot.held = {copied.partition for copied in slot.plan.copied}
+                slot.followed = True
+
+    def _next(
+        self,
+        number: int,
+        wanted: Mapping[int, Mapping[TopicPartition, Copied]],
+        holders: Mapping[TopicPartition, set[int]],
+    ) -> bool:
+        """Make the plan that slot `number` is to be told now. Whether there is such a slot. No partition is in two
+        shares, so that `holders` stay right from slot to slot."""
+        own = {number}
+        share = tuple(copied for p, copied in sorted(wanted.get(number, {}).items()) if holders.get(p, own) <= own)
+        slot = self._slots.get(number)
+        if slot is None and not share:
+            return False
+        active = max(1, len(wanted))
+        plan = board.Plan(
+            number,
+            self.number,
+            slot.plan.version if slot else 0,
+            share,
+            self._bytes_per_second and max(1, self._bytes_per_second // active),
+            max(10, _POSITIONS_A_SECOND // active, len(share) // _NOTED_WITHIN_SECONDS),
+            end=number not in wanted,
+        )
+        if slot is not None and (slot.ending or plan == slot.plan):
+            return True
+        self._version += 1
+        plan = replace(plan, version=self._version)
+        if slot is None:
+            job = self._new_job(number, self._description(number, share), self._order_of, self._over)
+            job.attempt = self._next_attempts.get(number, 0)  # no attempt of an earlier job has the same number
+            slot = self._slots[number] = _Slot(job, plan)
+        slot.plan, slot.written, slot.followed, slot.ending = plan, False, False, plan.end
+        slot.held |= {copied.partition for copied in share}
+        return True
+
+    def _description(self, number: int, share: Sequence[Copied]) -> str:
+        """For people who look at Spark's page."""
+        topics = list(dict.fromkeys(each.partition.topic for each in share))
+        shown = ", ".join(topics[:3]) + (", …" if len(topics) > 3 else "")
+        return f"{self._order.flow} slot {number}: {len(share)} partitions of {shown}"
+
+    async def _order_of(self, slot: int, attempt: int) -> Order:
+        if attempt and slot in self._slots:
+            # Written again for the new attempt, which reads it from the board: it may have been lost there. What the
+            # attempt before has reported says nothing of this one.
+            again = self._slots[slot]
+            again.written, again.followed, self._settled = False, False, None
+            self._again.set()
+            await self._until_the_attempt_before_is_over(slot, attempt)
+        planned = self._slots[slot].plan.version if slot in self._slots else 0
+        order = replace(self._order, slot=slot, attempt=attempt, holder=self._holder, plan_version=planned)
+        if order.transactional_id is None or order.exactly_once is None:
+            return order
+        cluster = self._target.alias
+        if not self._may_lease() or self.superseded:
+            raise KafkaError(f"{cluster}: slot {slot} is not started: the flow is no longer ours", cluster=cluster)
+        # For this attempt alone: whatever an earlier one does with the id from now on, it is refused.
+        identity = await self._target.init_producer_id(
+            order.transactional_id, transaction_timeout=order.exactly_once.timeout
+        )
+        return replace(order, identity=identity)
+
+    async def _until_the_attempt_before_is_over(self, slot: int, attempt: int) -> None:
+        """Unless it has surely ended, it may write until its lease has lapsed: as long as a lease lasts after the first
+        one on the board that names another attempt. Raises KafkaError if there is none for long."""
+        loop, cluster = asyncio.get_running_loop(), self._target.alias
+        give_up_at = loop.time() + _NAMED_WITHIN_SECONDS
+        while slot in self._slots and not self._slots[slot].job.surely_ended:
+            named = self._named.get((slot, attempt))
+            if named is not None and loop.time() - named > board.LEASE_LASTS_SECONDS + 1:
+                return
+            if self._stopping or (named is None and loop.time() > give_up_at):
+                raise KafkaError(f"{cluster}: slot {slot} is not started: no lease names it", cluster=cluster)
+            await asyncio.sleep(_LOOK_SECONDS)
+
+    def _over(self, outcome: Outcome) -> None:
+        self.outcomes.append(outcome)
+        self._again.set()
+
+    def _gaps(self) -> list[board.Entry | board.CountedGap]:
+        """Where a partition has many gaps of their own on the board, one entry counts the older ones instead.
+
+        Both are in one batch, so that a reader never sees a gap twice or not at all.
+        """
+        entries: list[board.Entry | board.CountedGap] = []
+        for partition, gaps in self._picture.single_gaps.items():
+            if len(gaps) <= 2 * board.GAPS_KEPT:
+                continue
+            counted = self._picture.counted_gaps.get(partition) or board.Gaps(partition, 0, 0, ())
+            for gap in list(gaps.values())[: -board.GAPS_KEPT]:
+                counted = counted.with_gap(gap)
+                entries.append(board.CountedGap(partition, gap.begin))
+            entries.append(counted)
+        return entries
+
+    async def _write(self, entries: Sequence[board.Entry | board.CountedGap]) -> None:
+        records = board_records(self._order.books.board_topic, entries)
+        await self._writer.write(records, within=_WRITE_WITHIN_SECONDS)
