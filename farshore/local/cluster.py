@@ -10,7 +10,7 @@ import secrets
 import shutil
 import tempfile
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
@@ -40,7 +40,7 @@ class Cluster:
     `users` maps the names it knows, beside `admin`, to passwords; with `Security.SSL` anybody who got a
     certificate through `client_properties` is known. `authorizer` refuses what no ACL allows, except to
     `admin` and to clients without a name: those of a plain-text listener. `proxied` puts the client
-    listener behind `proxy`.
+    listener behind `proxy`, which `make_proxy` makes of its routes.
     """
 
     def __init__(
@@ -53,6 +53,7 @@ class Cluster:
         users: Mapping[str, str] | None = None,
         authorizer: bool = False,
         proxied: bool = False,
+        make_proxy: Callable[[Mapping[int, int]], Proxy] = Proxy,
         jvm_options: Sequence[str] = FAST_START,
     ) -> None:
         self.name = name
@@ -65,7 +66,7 @@ class Cluster:
         self._jvm_options = tuple(jvm_options)
         self._settings = {**broker_side(security, self.users, self.authority, authorizer), **(settings or {})}
         self._nodes = [_node(number, proxied) for number in range(1, brokers + 1)]
-        self._proxy = Proxy({n.advertised_port: n.client_port for n in self._nodes}) if proxied else None
+        self._proxy = make_proxy({n.advertised_port: n.client_port for n in self._nodes}) if proxied else None
 
     @property
     def bootstrap_servers(self) -> str:

@@ -6,7 +6,7 @@ from __future__ import annotations
 import asyncio
 import socket
 import threading
-from collections.abc import Coroutine, Mapping
+from collections.abc import AsyncIterator, Coroutine, Mapping
 from typing import Literal
 
 from farshore.errors import LocalClusterError
@@ -145,23 +145,33 @@ class Proxy:
                 end.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             await self._flowing.wait()
             await self._loop.sock_connect(broker, (LOOPBACK, target))
+            requests, answers = self._streams(client, broker)
             async with asyncio.TaskGroup() as directions:
-                directions.create_task(self._pump(client, broker, "to cluster"))
-                directions.create_task(self._pump(broker, client, "to clients"))
+                directions.create_task(self._pump(requests, broker, "to cluster"))
+                directions.create_task(self._pump(answers, client, "to clients"))
         except* OSError:
             pass  # One side broke it off; the other gets to know below.
         finally:
             self._close(client, broker)
 
-    async def _pump(self, source: socket.socket, sink: socket.socket, way: Direction) -> None:
+    def _streams(
+        self, client: socket.socket, broker: socket.socket
+    ) -> tuple[AsyncIterator[bytes], AsyncIterator[bytes]]:
+        """What one connection carries to the cluster, and to the client. OSError breaks the connection."""
+        return self._chunks(client), self._chunks(broker)
+
+    async def _chunks(self, source: socket.socket) -> AsyncIterator[bytes]:
+        while chunk := await self._loop.sock_recv(source, CHUNK):
+            yield chunk
+
+    async def _pump(self, source: AsyncIterator[bytes], sink: socket.socket, way: Direction) -> None:
         """Carry bytes from `source` to `sink`, each chunk when its time has come."""
         under_way: asyncio.Queue[tuple[float, bytes]] = asyncio.Queue(CHUNKS_UNDER_WAY)
 
         async def send_off() -> None:
-            chunk = None
-            while chunk != b"":
-                chunk = await self._loop.sock_recv(source, CHUNK)
+            async for chunk in source:
                 await under_way.put((self._loop.time() + self._delays[way], chunk))
+            await under_way.put((self._loop.time() + self._delays[way], b""))
 
         async def deliver() -> None:
             while True:

@@ -1,4 +1,4 @@
-"""Farshore and clusters that are killed at random times, and started again."""
+"""Farshore and clusters that are killed at random times, and started again; and a network that loses and repeats."""
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from confluent_kafka import Consumer, KafkaException, TopicPartition
+from kafka_requests import Api
+from request_proxy import Fate, RequestProxy, Trap, send_once_more
 from test_run_support import Farshore, Load, Mirror, wait_until
 
 from farshore.local import Cluster
@@ -20,6 +22,8 @@ RATE = 5000
 PARTITIONS = 6
 STEADY_SECONDS = 60.0
 PATIENCE_SECONDS = 480.0
+OF_TRANSACTIONS = (Api.ADD_PARTITIONS_TO_TXN, Api.PRODUCE, Api.END_TXN)
+"""What a slot asks the target again and again while it copies."""
 
 
 class Supervised:
@@ -95,6 +99,23 @@ class Chaos:
     def move_target_leaders(self) -> None:
         self._elect(self.mirror.target)
 
+    def lose_an_answer(self) -> None:
+        """Of the target, after it acted. The connection breaks, or stays silent."""
+        self._catch(self.random.choice([Fate.ANSWER_LOST, Fate.ANSWER_LOST_SILENTLY])).wait(within=PATIENCE_SECONDS)
+
+    def repeat_a_request(self) -> None:
+        """To the target. Its answer is lost, and it arrives once more up to a second later."""
+        request = self._catch(Fate.ANSWER_LOST).wait(within=PATIENCE_SECONDS)
+        time.sleep(self.random.uniform(0, 1))
+        send_once_more(request)
+
+    def hold_a_request_back(self) -> None:
+        """To the target, for so long that its client gives up, or not quite."""
+        trap = self._catch(Fate.HELD_BACK)
+        trap.wait(within=PATIENCE_SECONDS)
+        time.sleep(self.random.uniform(1, 8))
+        trap.release()
+
     def run(self, load: Load, steps: Iterable[Callable[[], None]]) -> None:
         """Let all that go wrong, in any order, each time while the copying is steady; for a minute at least.
 
@@ -129,6 +150,14 @@ class Chaos:
         broker.kill()
         self._coming_back.append(threading.Thread(target=come_back, daemon=True))
         self._coming_back[-1].start()
+
+    def _catch(self, fate: Fate) -> Trap:
+        """One of the next requests of a transaction."""
+        proxy = self.mirror.target.proxy
+        assert isinstance(proxy, RequestProxy)
+        api, nth = self.random.choice(OF_TRANSACTIONS), self.random.randint(1, 10)
+        print(f"  {api.name}, number {nth} from now: {fate.name}")
+        return proxy.catch(api, fate, nth=nth)
 
     def _elect(self, cluster: Cluster) -> None:
         """Back to those who led at first, of all partitions at once; few are left with them once brokers have been away."""

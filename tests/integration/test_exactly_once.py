@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from chaos import PARTITIONS, PATIENCE_SECONDS, RATE, Chaos, Supervised
 from records import create_topic, produce
+from request_proxy import RequestProxy
 from test_run_support import Load, Mirror, wait_until
 
 from farshore.local import Cluster
@@ -47,6 +48,26 @@ def test_whatever_is_killed_at_5000_records_a_second_none_is_left_out_and_none_i
         assert farshore.deaths == 1
     assert len(mirror.written(topic)) == load.count
     assert mirror.copied(topic) == mirror.written(topic)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1800)
+def test_whatever_requests_are_lost_late_or_repeated_none_is_left_out_and_none_is_there_twice(
+    source_cluster: Cluster, topic: str, tmp_path: Path
+) -> None:
+    with Cluster("target", proxied=True, make_proxy=RequestProxy) as target:
+        create_topic(source_cluster.bootstrap_servers, topic, PARTITIONS)
+        mirror = exactly_once(tmp_path, source_cluster, target, topic, **{"B.producer.request.timeout.ms": "4000"})
+        with Supervised(mirror) as farshore:
+            wait_until(lambda: len(mirror.held()) == PARTITIONS, "slots for all partitions", PATIENCE_SECONDS)
+            chaos = Chaos(mirror, topic, farshore)
+            with Load(source_cluster, topic, PARTITIONS, RATE) as load:
+                steps = [chaos.lose_an_answer, chaos.repeat_a_request, chaos.hold_a_request_back]
+                chaos.run(load, [*steps * 4, chaos.kill_a_worker, chaos.kill_a_worker])
+            assert farshore.stop() == 0, farshore.program.said
+            assert farshore.deaths == 0
+        assert len(mirror.written(topic)) == load.count
+        assert mirror.copied(topic) == mirror.written(topic)
 
 
 @pytest.mark.slow
