@@ -5,12 +5,13 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: help install kafka test test-all lint format demo bench lock docs clean
+.PHONY: help install kafka test test-all simulate lint format demo bench lock docs clean
 
 help:
 	@echo "make install   create $(VENV) with everything; the program is then $(BIN)/farshore"
 	@echo "make test      lint and the tests that take minutes"
 	@echo "make test-all  the slow tests too, and property tests with new examples"
+	@echo "make simulate  the real code in simulated worlds; ARGS=\"--seeds 1000\" for more of them"
 	@echo "make demo      two real clusters being mirrored"
 	@echo "make bench     the benchmark against MirrorMaker 2"
 	@echo "make lint      ruff, mypy, import-linter"
@@ -56,6 +57,9 @@ test-all: SEED ?= $(shell date +%s)
 test-all: lint kafka
 	@echo "property tests explore with SEED=$(SEED)"
 	HYPOTHESIS_PROFILE=explore $(BIN)/pytest --hypothesis-seed=$(SEED)
+
+simulate: $(STAMP)
+	@PYTHONPATH=tests $(BIN)/python -m simulation $(ARGS)
 
 demo: kafka
 	@$(BIN)/farshore demo $(ARGS)

@@ -1,0 +1,94 @@
+"""Who may write: what the protocol of the board promises, checked whenever a slot writes to a connection.
+
+1. A slot writes to the target only while a lease that names its generation and attempt was put on the board less than
+   eight seconds ago, by the slot's own clock, at the very moment of the write.
+2. Once a newer generation has written, or a newer attempt of the same slot, no older one writes any more. A machine that
+   was suspended together with its clock is excepted: it cannot know how much time has passed. Under exactly-once the
+   brokers refuse what it then sends; at least once it may write twice, and out of order, what another copies.
+
+Nothing is promised of when a request takes effect that was written in time: it may be on its way for long.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from farshore.dataplane import board
+from farshore.kafka.raw_batches import Produce
+from farshore.kafka.raw_requests import Request
+from farshore.wire.batch import Batch
+from farshore.wire.records import records_of
+from farshore.wire.records_v2 import fields_of
+from simulation.network import ModelConnection
+
+if TYPE_CHECKING:
+    from simulation.slots import SlotProcess
+    from simulation.world import World
+
+_ROUNDING = 1e-5
+
+
+@dataclass(slots=True)
+class _Heard:
+    """When the newest lease of a process was put on the board: by its own clock, and truly."""
+
+    own: float
+    true: float
+
+
+class Leases:
+    def __init__(self, world: World) -> None:
+        self._world = world
+        self._heard: dict[str, _Heard] = {}
+        self.excused = False
+        self._newest: tuple[int, dict[int, int]] = (0, {})
+        """The newest generation that has written, and the newest attempt of each of its slots."""
+
+    def put(self, batch: Batch) -> None:
+        """Something is on the board."""
+        for _, _, body in records_of(batch):
+            key, value, *_ = fields_of(body)
+            entry = board.decode(key, value) if key == b"lease" else None
+            if isinstance(entry, board.Lease):
+                self._note(entry)
+
+    def _note(self, lease: board.Lease) -> None:
+        attempts = dict(lease.attempts)
+        for process in self._world.living_slots:
+            if process.key == (lease.generation, attempts.get(process.slot, 0)):
+                self._heard[process.name] = _Heard(process.loop.time(), self._world.line.now)
+
+    def submitted(self, connection: ModelConnection, request: Request[Any]) -> None:
+        if not isinstance(request, Produce) or connection.cluster.alias != "B":
+            return
+        process = self._world.slot_of(connection.loop)
+        topic = request.partitions[0].topic
+        if process is None or topic == self._world.board_topic:
+            return
+        self._check_lease(process, topic)
+        self._check_newest(process, topic)
+
+    def _check_lease(self, process: SlotProcess, topic: str) -> None:
+        heard = self._heard.get(process.name)
+        age = None if heard is None else process.loop.time() - heard.own
+        if age is None or age >= board.LEASE_LASTS_SECONDS + _ROUNDING:
+            said = "never had a lease" if age is None else f"had its last lease {age:.3f} s ago"
+            self._world.trace.fail("WRITES WITHOUT LEASE", f"{process.name} writes to {topic} and {said}")
+
+    def _check_newest(self, process: SlotProcess, topic: str) -> None:
+        generation, attempts = self._newest
+        newest = attempts.get(process.slot, 0)
+        if process.generation > generation:
+            self._newest = process.generation, {process.slot: process.order.attempt}
+        elif process.generation == generation and process.order.attempt >= newest:
+            attempts[process.slot] = process.order.attempt
+        elif self._could_not_know(process):
+            self.excused = True
+        else:
+            said = f"generation {generation}, attempt {newest} has written before"
+            self._world.trace.fail("WRITES AFTER ANOTHER", f"{process.name} writes to {topic}, but {said}")
+
+    def _could_not_know(self, process: SlotProcess) -> bool:
+        heard = self._heard.get(process.name)
+        return heard is not None and process.loop.suspended_at > heard.true

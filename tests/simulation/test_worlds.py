@@ -1,0 +1,90 @@
+"""The real data plane in simulated worlds: whatever happens, nothing is lost, and nothing is doubled where that is promised."""
+
+from __future__ import annotations
+
+import gc
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from simulation.cli import run
+from simulation.report import Report, replay
+from simulation.setting import ANY, Flavour, Options
+from simulation.world import simulate
+
+FIXED = range(100, 180)
+"""The worlds of every run of the tests."""
+MANY = 1000
+_AT_ONCE = 20
+_TESTS = Path(__file__).parent.parent
+
+# A process that is killed leaves what it was doing as it is, which Python would warn of wherever it finds it.
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::RuntimeWarning", "ignore::pytest.PytestUnraisableExceptionWarning"),
+    pytest.mark.usefixtures("nothing_left"),
+]
+
+
+@pytest.fixture
+def nothing_left() -> Iterator[None]:
+    yield
+    gc.collect()
+
+
+@pytest.mark.parametrize("first", FIXED[::_AT_ONCE])
+def test_nothing_goes_wrong_in_the_fixed_worlds(first: int) -> None:
+    _explore(range(first, first + _AT_ONCE))
+
+
+KINDS = [
+    (flavour, exactly_once)
+    for flavour in Flavour
+    for exactly_once in (True, False)
+    # A log that loses a marker has a transaction that never ends: nothing behind it can be read by anybody.
+    if not (exactly_once and flavour is Flavour.REMOTE_TRUNCATED)
+]
+
+
+@pytest.mark.parametrize(("flavour", "exactly_once"), KINDS)
+def test_nothing_goes_wrong_in_a_world_of_each_kind(flavour: Flavour, exactly_once: bool) -> None:
+    options = Options(exactly_once=exactly_once, flavour=flavour, crowd=False)
+    world = simulate(7, options)
+    assert not world.trace.violations, replay(7, options)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(3600)
+def test_nothing_goes_wrong_in_a_thousand_new_worlds() -> None:
+    first = time.time_ns() % 1_000_000_000
+    print(f"worlds {first} to {first + MANY - 1}")
+    _explore(range(first, first + MANY))
+
+
+def test_a_world_is_the_same_in_another_process_with_other_hashes() -> None:
+    assert _hashes_in_another_process("1") == _hashes_in_another_process("2")
+
+
+def _hashes_in_another_process(hash_seed: str) -> str:
+    code = (
+        "import logging; logging.disable(logging.CRITICAL)\n"
+        "from simulation.world import simulate\n"
+        "for seed in (3, 17, 23): print(simulate(seed).trace.hash)"
+    )
+    environment = {**os.environ, "PYTHONHASHSEED": hash_seed, "PYTHONPATH": f"{_TESTS}{os.pathsep}{_TESTS.parent}"}
+    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def _explore(seeds: range) -> None:
+    report = Report()
+    for seed in seeds:
+        result = run(seed, ANY)
+        report.add(result.tally, seed, result.words, result.violations)
+    commands = [replay(seed, ANY) for wrong in report.violations.values() for seed in wrong[:3]]
+    assert not report.violations, "\n".join([report.text(), *commands])
