@@ -8,16 +8,14 @@ starts over from the positions of the last one that was.
 from __future__ import annotations
 
 import asyncio
-from collections import deque
 from collections.abc import Iterable, Sequence
 
 from farshore.clock import Clock
 from farshore.errors import KafkaError, PermissionDenied
-from farshore.kafka.internal_topics.writer import InternalRecord, append_all, by_partition, encoded
+from farshore.kafka.internal_topics.writer import InternalRecord, append_all, batches_of, by_partition
 from farshore.kafka.raw import ProducerIdentity, RawCluster
 from farshore.kafka.raw_errors import error_info
 from farshore.model import TopicPartition
-from farshore.wire.records import Producer
 
 
 def transactional_id(group: str, connector: str, slot: int) -> str:
@@ -86,14 +84,7 @@ class Transaction:
         alias, now_ms = self._target.alias, round(self._clock.wall() * 1000)
         if self._ending:
             raise KafkaError(f"{alias}: {self.id}: whether the last transaction has ended is not known", cluster=alias)
-        batches: dict[TopicPartition, deque[bytes]] = {}
-        for partition, some in by_partition(records).items():
-            producer = Producer(*self.identity, self._sequences.get(partition, 0), transactional=True)
-            batches[partition] = deque()
-            for each in encoded(alias, some, producer, now_ms):
-                batches[partition].append(each.data)
-                producer = producer.after(each.record_count)
-            self._sequences[partition] = producer.base_sequence
+        batches = batches_of(alias, by_partition(records), self.identity, self._sequences, now_ms, transactional=True)
         failed = {partition: code for partition, code in (await self.join(batches)).items() if code}
         for partition, code in failed.items():
             raise KafkaError(f"{alias}: {partition}: {error_info(code)}", cluster=alias)

@@ -156,10 +156,6 @@ class Generation:
         """All slots have ended by themselves."""
         return bool(self._slots) and len(self.outcomes) >= len(self._slots)
 
-    @property
-    def failures(self) -> list[str]:
-        return [slot.job.failure for slot in list(self._slots.values()) if slot.job.failure is not None]
-
     async def run(self) -> None:
         """Until, after `stop`, every slot has ended, or was cancelled."""
         planning = asyncio.create_task(self._keep_planning())

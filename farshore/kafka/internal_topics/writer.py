@@ -86,15 +86,8 @@ class InternalWriter:
     ) -> None:
         identity = await self._identified(give_up_at, within)
         now_ms = round(self._clock.wall() * 1000)
-        batches: dict[TopicPartition, deque[bytes]] = {}
         sequences = dict(self._sequences)
-        for partition, some in records.items():
-            producer = Producer(*identity, sequences.get(partition, 0))
-            batches[partition] = deque()
-            for each in encoded(self._cluster.alias, some, producer, now_ms):
-                batches[partition].append(each.data)
-                producer = producer.after(each.record_count)
-            sequences[partition] = producer.base_sequence
+        batches = batches_of(self._cluster.alias, records, identity, sequences, now_ms)
         left = max(0.0, give_up_at - asyncio.get_running_loop().time())
         try:
             await append_all(self._cluster, batches, within=left, leaders=self._leaders)
@@ -130,7 +123,28 @@ def by_partition(records: Iterable[InternalRecord]) -> dict[TopicPartition, list
     return found
 
 
-def encoded(alias: str, records: Sequence[InternalRecord], producer: Producer, now_ms: int) -> Iterator[Encoded]:
+def batches_of(
+    alias: str,
+    records: Mapping[TopicPartition, Sequence[InternalRecord]],
+    identity: ProducerIdentity,
+    sequences: dict[TopicPartition, int],
+    now_ms: int,
+    *,
+    transactional: bool = False,
+) -> dict[TopicPartition, deque[bytes]]:
+    """For `append_all`. `sequences` are the next ones of this identity, and go on behind these batches."""
+    batches: dict[TopicPartition, deque[bytes]] = {}
+    for partition, some in records.items():
+        producer = Producer(*identity, sequences.get(partition, 0), transactional)
+        batches[partition] = deque()
+        for each in _encoded(alias, some, producer, now_ms):
+            batches[partition].append(each.data)
+            producer = producer.after(each.record_count)
+        sequences[partition] = producer.base_sequence
+    return batches
+
+
+def _encoded(alias: str, records: Sequence[InternalRecord], producer: Producer, now_ms: int) -> Iterator[Encoded]:
     """Batches of this producer with the records of one partition. RequestRefused for one that is too large."""
     bodies: list[RawRecord] = [
         (
