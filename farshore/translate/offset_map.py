@@ -133,6 +133,9 @@ class OffsetMap:
             limit = log_start
         if limit < found.offset or found.offset == certain_below:
             return Translation(limit, Basis.COPYING_AGAIN)
+        if found.basis is Basis.END and (certain_below < NOWHERE or self._cut is not None):
+            # The newest sync goes back. Perhaps the log lost its end, perhaps it is only a sync that came late.
+            return Translation(found.offset, Basis.COPYING_AGAIN)
         return replace(found, exact=False, batch=None) if found.offset < newest.doubtful_below else found
 
     def _before_all(self, newest: Newest, upstream_offset: int, log_start: int) -> Translation:

@@ -93,6 +93,19 @@ def test_an_old_sync_read_after_the_truncation_is_known_makes_it_doubtful_until_
     assert known.translate(120) == Translation(70, Basis.RUN, exact=True)
 
 
+def test_behind_a_sync_that_came_late_nothing_is_called_exact_until_the_ledger_says_more() -> None:
+    known = map_of(Run(0, 5, 0, 6), sole_writer=False)
+    known.note_sync(OffsetSync(ORDERS, 45, 46), Run(6, 45, 7, 40))
+    known.note_sync(OffsetSync(ORDERS, 5, 5), Run(0, 5, 0, 6))
+    assert known.translate(5) == Translation(5, Basis.RUN, exact=True)
+    assert known.translate(30) == Translation(6, Basis.COPYING_AGAIN)
+    known.note_runs([Run(6, 45, 7, 40)])
+    known.note_sync(OffsetSync(ORDERS, 99, 101), Run(46, 99, 48, 54))
+    assert known.translate(30) == Translation(6, Basis.COPYING_AGAIN)
+    known.note_runs([Run(46, 99, 48, 54)])
+    assert known.translate(30) == Translation(31, Basis.RUN, exact=True)
+
+
 def test_what_the_ledger_says_beyond_the_last_sync_counts_if_it_is_certainly_newer() -> None:
     known = OffsetMap()
     known.note_sync(OffsetSync(ORDERS, 9, 9), Run(0, 9, 0, 10), look=1)
