@@ -35,9 +35,8 @@ def main(names: Sequence[str]) -> None:
     logging.disable(logging.CRITICAL)
     for mutation in MUTATIONS:
         if not names or mutation.name in names:
-            known = () if mutation.seed is None else (mutation.seed,)
-            found = hunt(mutation, (*known, *range(20_000, 22_000)), seconds=120)
-            print(f"{mutation.name}: {mutation.seed}, {'as it is' if found in known else found}", flush=True)
+            found = hunt(mutation, (mutation.seed, *range(20_000, 22_000)), seconds=120)
+            print(f"{mutation.name}: {mutation.seed}, {'as it is' if found == mutation.seed else found}", flush=True)
 
 
 if __name__ == "__main__":

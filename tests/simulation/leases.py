@@ -4,7 +4,8 @@
    eight seconds ago, by the slot's own clock, at the very moment of the write.
 2. Once a newer generation has written, or a newer attempt of the same slot, no older one writes any more. A machine that
    was suspended together with its clock is excepted: it cannot know how much time has passed. Under exactly-once the
-   brokers refuse what it then sends; at least once it may write twice, and out of order, what another copies.
+   brokers refuse what it then sends; at least once it may write twice, and out of order, what another copies. Out of
+   order too if brokers have forgotten its producer meanwhile, which is known to it only by its clock.
 
 Nothing is promised of when a request takes effect that was written in time: it may be on its way for long.
 """
@@ -88,6 +89,11 @@ class Leases:
         else:
             said = f"generation {generation}, attempt {newest} has written before"
             self._world.trace.fail("WRITES AFTER ANOTHER", f"{process.name} writes to {topic}, but {said}")
+
+    def forgotten(self, client: str, last: float) -> None:
+        """Brokers forget the producer of this process, which wrote for the last time at `last`."""
+        if any(process.name == client and process.loop.suspended_at > last for process in self._world.living_slots):
+            self.excused = True
 
     def _could_not_know(self, process: SlotProcess) -> bool:
         heard = self._heard.get(process.name)

@@ -29,20 +29,17 @@ _CONTENTS = ("DOUBLED", "LOST", "REORDERED", "POSITION AHEAD")
 
 @dataclass(frozen=True, slots=True)
 class Mutation:
-    """`seed` is that of the world that finds it, with `options`; None as long as none is known.
-    `python -m simulation.hunt` looks for one.
+    """`seed` is that of the world that finds it, with `options`; `python -m simulation.hunt` looks for another one.
 
-    `shows` are the violations that tell of it: a world that takes longer may do so for any reason. `elsewhere` is the
-    test on real brokers that finds it where no world is known yet.
+    `shows` are the violations that tell of it: a world that takes longer may do so for any reason.
     """
 
     name: str
     hole: str
     patches: Callable[[], list[holes.Patch]]
     options: Options
-    seed: int | None
+    seed: int
     shows: tuple[str, ...] = _WRONG
-    elsewhere: str = ""
 
     @contextlib.contextmanager
     def applied(self) -> Iterator[None]:
@@ -63,21 +60,29 @@ _BACK_AND_FORTH = replace(
     often=(("move", 30.0),),
 )
 """One slot, from which partitions are taken and to which they come back."""
-_WAITING = replace(
+_SPLITTING = replace(
     _EXACTLY,
+    flavour=Flavour.PLAIN,
     settings=(
+        ("odd_answers", 0.3),
+        ("refusals", 1.0),
+        ("burst", 6),
+        ("merge_below", 65_536),
         ("commit_every", 0.1),
-        ("calm", 1.0),
-        ("weather", Weather(fates=0.01, slow=0.03, slow_connects=0.3)),
+        ("max_message_bytes", 1_048_588),
+        ("calm", 3.0),
     ),
-    step=("ended", "kill", 0.1),
-    often=(("broker restart", 8.0),),
+    step=("end sent", "kill", 0.1),
 )
-"""Batches wait for brokers that are away, and the end of a transaction is the last that a slot does."""
+"""Batches are split, so that pieces wait for their turn, and the end of a transaction is the last that a slot does."""
 _REPLACED = replace(
-    _EXACTLY, settings=(("slots", 1), ("replaces_suspended", True)), often=(("suspend slot", 6.0), ("kill slot", 0.0))
+    _EXACTLY,
+    flavour=Flavour.PLAIN,
+    settings=(("slots", 3), ("replaces_suspended", True), ("commit_every", 0.1), ("calm", 3.0)),
+    often=(("suspend slot", 20.0), ("move", 20.0), ("kill slot", 0.0), ("kill driver", 0.0)),
 )
-"""Attempts that are replaced while they and their clocks stand still, and then go on."""
+"""Attempts are replaced while they and their clocks stand still, their partitions move to other slots, and then they go
+on with the plan that they know."""
 _REFUSING = replace(
     _AT_LEAST,
     flavour=Flavour.PLAIN,
@@ -146,10 +151,9 @@ MUTATIONS = (
         "A3",
         "batches are sent again between positions and commit",
         holes.sends_again_while_it_commits,
-        _WAITING,
-        None,
+        _SPLITTING,
+        20003,
         _CONTENTS,
-        elsewhere="test_what_waits_to_be_sent_again_is_not_committed_without_its_position",
     ),
     Mutation(
         "A4",
@@ -180,9 +184,8 @@ MUTATIONS = (
         "a fenced slot takes its transactional id back",
         holes.takes_its_id_back,
         _REPLACED,
-        None,
+        20065,
         _CONTENTS,
-        elsewhere="test_a_slot_that_is_fenced_does_not_take_its_transactional_id_back",
     ),
     Mutation(
         "B1", "requests that fail are not watched", holes.failed_requests_are_not_watched, _AT_LEAST, 20031, _STUCK

@@ -5,7 +5,6 @@ from __future__ import annotations
 import gc
 import time
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
@@ -28,25 +27,15 @@ def nothing_left() -> Iterator[None]:
     gc.collect()
 
 
-_PINNED = [mutation for mutation in MUTATIONS if mutation.seed is not None]
-
-
-@pytest.mark.parametrize("mutation", _PINNED, ids=lambda mutation: mutation.name)
+@pytest.mark.parametrize("mutation", MUTATIONS, ids=lambda mutation: mutation.name)
 def test_the_world_that_is_known_for_a_hole_finds_it(mutation: Mutation) -> None:
-    assert mutation.seed is not None
     assert caught(mutation, mutation.seed), f"{mutation.name} survives: {mutation.hole}"
     assert not simulate(mutation.seed, mutation.options).trace.violations, f"world {mutation.seed} of {mutation.name}"
 
 
-def test_a_hole_that_no_world_is_known_for_is_found_on_real_brokers() -> None:
-    tests = (Path(__file__).parent.parent / "integration" / "test_exactly_once_lost_answers.py").read_text()
-    for mutation in MUTATIONS:
-        assert mutation.seed is not None or f"def {mutation.elsewhere}(" in tests, f"{mutation.name}: {mutation.hole}"
-
-
 @pytest.mark.slow
 @pytest.mark.timeout(3600)
-@pytest.mark.parametrize("mutation", _PINNED, ids=lambda mutation: mutation.name)
+@pytest.mark.parametrize("mutation", MUTATIONS, ids=lambda mutation: mutation.name)
 def test_new_worlds_find_every_hole(mutation: Mutation) -> None:
     first = time.time_ns() % 1_000_000_000
     print(f"worlds from {first} on")

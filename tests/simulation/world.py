@@ -81,7 +81,7 @@ class World(Host):
         self.nature = ProcessLoop(self.line, "nature")
         self.over = self.never_caught_up = False
         self._names: dict[str, int] = {}
-        self._appended_at: dict[tuple[str, int, int], float] = {}
+        self._appended: dict[tuple[str, int, int], tuple[float, str]] = {}
         self._odd_answers = OddAnswers(self)
         self._late_marker = Rarely(self.chances.of("late marker"), 0.03)
         self._steps, self.leases = Steps(self, options.step), Leases(self)
@@ -180,8 +180,9 @@ class World(Host):
                 continue
             states = self.clusters["B"].logs[where].producers.states
             for producer_id in [each for each, state in states.items() if state.open is None]:
-                idle = self.line.now - self._appended_at.get((*where, producer_id), self.line.now)
-                if idle > REST_SECONDS + 1:
+                last, client = self._appended.get((*where, producer_id), (self.line.now, ""))
+                if self.line.now - last > REST_SECONDS + 1:
+                    self.leases.forgotten(client, last)
                     del states[producer_id]
                     found = True
         return found
@@ -222,7 +223,7 @@ class World(Host):
         if log.topic == self.board_topic and cluster.alias == "B":
             self.leases.put(batch)
         self.truncations.appended(log, batch, client)
-        self._appended_at[log.topic, log.partition, batch.producer_id] = self.line.now
+        self._appended[log.topic, log.partition, batch.producer_id] = self.line.now, client
 
     def event(self, text: str) -> None:
         self.trace.event(text)
