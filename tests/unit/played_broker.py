@@ -27,7 +27,14 @@ from farshore.kafka.raw_fetch_session import FetchAnswer
 from farshore.kafka.raw_link import Answered, Connect, OnClose, OpenConnection
 from farshore.kafka.raw_model import BrokerAddress, ClusterMetadata, PartitionMetadata, TopicMetadata
 from farshore.kafka.raw_requests import ListOffsets, Metadata, OffsetForLeaderEpoch, Request
-from farshore.kafka.raw_transaction_requests import FindTransactionCoordinator, InitProducerId, Outcome
+from farshore.kafka.raw_transaction_requests import (
+    AddPartitionsToTxn,
+    EndTxn,
+    FindTransactionCoordinator,
+    InitProducerId,
+    Outcome,
+)
+from farshore.model import TopicPartition
 from farshore.wire.batch import Batch, Codec, Scan
 from farshore.wire.copy_rules import ControlType, control_type
 from farshore.wire.records import Encoded, Producer, encode_batches, records_of
@@ -35,7 +42,7 @@ from farshore.wire.records_v2 import body_of, fields_of
 
 ADDRESS = BrokerAddress("played", 9092)
 SERVERS = Connection((str(ADDRESS),))
-OUT_OF_RANGE, UNKNOWN_TOPIC, OUT_OF_ORDER, OLD_EPOCH, FENCED_LEADER = 1, 3, 45, 47, 74
+OUT_OF_RANGE, UNKNOWN_TOPIC, OUT_OF_ORDER, OLD_EPOCH, NO_TRANSACTION, FENCED_LEADER = 1, 3, 45, 47, 48, 74
 _CONTROL = 1 << 5
 
 
@@ -96,8 +103,11 @@ class PlayedBroker:
     request, "lose after" drops it when the batches are appended, "late" drops it and keeps the request in `late`,
     "hang" never answers; a number is answered as every partition's error.
 
-    It leads under `leader_epoch`. `epoch_ends` are its next answers to questions for the end of an epoch: code, epoch
+    It leads under `leader_epoch`, unless `leader` is None. `epoch_ends` are its next answers to questions for the end of an epoch: code, epoch
     and end offset; the last is given again and again. Transactional ids get the next epoch whenever they are asked for.
+
+    `transactions` are the partitions of those that are open. `silent_ends`: so many of the next requests to end one do
+    nothing, and are not answered.
     """
 
     def __init__(self, *topics: str, partitions: int = 1) -> None:
@@ -105,9 +115,12 @@ class PlayedBroker:
         self.topic_ids = dict.fromkeys(topics, "first")
         self.produce_faults: deque[str | int] = deque()
         self.late: list[Produce] = []
+        self.leader: int | None = 1
         self.leader_epoch = 0
         self.epoch_ends: deque[tuple[int, int, int]] = deque([(0, 0, 0)])
         self.identities: dict[str, ProducerIdentity] = {}
+        self.transactions: dict[str, set[TopicPartition]] = {}
+        self.silent_ends = 0
         self.requests: list[Request[Any]] = []
         self._ids = itertools.count(1000)
 
@@ -156,7 +169,17 @@ class PlayedBroker:
             case FindTransactionCoordinator():
                 return Outcome(0, (1, ADDRESS))
             case InitProducerId(transactional_id):
+                self._mark(transactional_id, commit=False)
                 return Outcome(0, self._identity(transactional_id))
+            case AddPartitionsToTxn(transactional_id, identity, partitions):
+                if self.identities.get(transactional_id, identity) != identity:
+                    return Outcome(OLD_EPOCH, {})
+                self.transactions.setdefault(transactional_id, set()).update(partitions)
+                return Outcome(0, dict.fromkeys(partitions, 0))
+            case EndTxn(transactional_id, identity, commit):
+                if self.identities.get(transactional_id, identity) != identity:
+                    return Outcome(OLD_EPOCH, None)
+                return Outcome(0 if self._mark(transactional_id, commit=commit) else NO_TRANSACTION, None)
             case OffsetForLeaderEpoch(epochs):
                 answer = self.epoch_ends.popleft() if len(self.epoch_ends) > 1 else self.epoch_ends[0]
                 return [EpochEnd(each.topic, each.partition, *answer) for each in epochs]
@@ -168,6 +191,13 @@ class PlayedBroker:
                 return FetchAnswer(0, 0, 0, [self._fetched(each, request) for each in request.session.listed])
             case _:
                 raise AssertionError(f"not played: {request}")
+
+    def _mark(self, transactional_id: str | None, *, commit: bool) -> bool:
+        """End its transaction, if it has any open."""
+        partitions = self.transactions.pop(transactional_id, None) if transactional_id is not None else None
+        for topic, number in sorted(partitions or ()):
+            self.end(topic, self.identities[transactional_id or ""].producer_id, commit=commit, partition=number)
+        return partitions is not None
 
     def _identity(self, transactional_id: str | None) -> ProducerIdentity:
         if transactional_id is None:
@@ -186,8 +216,8 @@ class PlayedBroker:
             error, base = 0, -1
             if batch.producer_epoch < epoch:
                 error = OLD_EPOCH
-            elif batch.producer_epoch > epoch and batch.base_sequence != 0:
-                error = OUT_OF_ORDER
+            elif 0 <= epoch < batch.producer_epoch and batch.base_sequence != 0:
+                error = OUT_OF_ORDER  # of a producer that it does not know it takes any sequence
             elif batch.producer_epoch > epoch or batch.base_sequence == expected:
                 base = log.append(batch)
                 log.producers[batch.producer_id] = batch.producer_epoch, batch.base_sequence + batch.record_count
@@ -200,7 +230,8 @@ class PlayedBroker:
         found = {}
         for name in topics:
             numbers = [number for topic, number in self.logs if topic == name]
-            rows = {number: PartitionMetadata(number, 0, 1, self.leader_epoch, (1,), (1,)) for number in numbers}
+            leads = self.leader, self.leader_epoch
+            rows = {number: PartitionMetadata(number, 0, *leads, (1,), (1,)) for number in numbers}
             found[name] = TopicMetadata(name, 0 if rows else UNKNOWN_TOPIC, self.topic_ids.get(name), rows)
         return ClusterMetadata("played", {1: ADDRESS}, found)
 
@@ -250,6 +281,10 @@ class _PlayedConnection:
         self._answers = [*self.unanswered, answer]
         faults = self._broker.produce_faults
         fault = faults.popleft() if isinstance(request, Produce) and faults else None
+        if isinstance(request, EndTxn) and self._broker.silent_ends:
+            self._broker.silent_ends -= 1
+            self._broker.requests.append(request)
+            return answer
         if fault == "hang":
             return answer
         if isinstance(request, Produce) and isinstance(fault, int):

@@ -60,15 +60,15 @@ class LateAnswers(RawCluster):
 
 
 class Copying:
-    """A slot between two played brokers. The source has eight records."""
+    """A slot between two played brokers. The source has eight records, or `records`."""
 
-    def __init__(self) -> None:
+    def __init__(self, records: int = 8) -> None:
         self.source, self.target = Source("t"), PlayedBroker("A.t")
         self.source.leader_epoch = 3
         self.fetched, self.epochs = asyncio.Event(), asyncio.Event()
         self.fetched.set()
         self.epochs.set()
-        for number in range(8):
+        for number in range(records):
             self.source.append("t", b"%d" % number)
         self.progress = Progress()
         self.slot: Slot
