@@ -106,8 +106,8 @@ class PlayedBroker:
     It leads under `leader_epoch`, unless `leader` is None. `epoch_ends` are its next answers to questions for the end of an epoch: code, epoch
     and end offset; the last is given again and again. Transactional ids get the next epoch whenever they are asked for.
 
-    `transactions` are the partitions of those that are open. `silent_ends`: so many of the next requests to end one do
-    nothing, and are not answered.
+    `transactions` are the partitions of those that are open. `silent_end_of`: the next request to end one that has a
+    partition of this topic does nothing, and is not answered.
     """
 
     def __init__(self, *topics: str, partitions: int = 1) -> None:
@@ -120,7 +120,7 @@ class PlayedBroker:
         self.epoch_ends: deque[tuple[int, int, int]] = deque([(0, 0, 0)])
         self.identities: dict[str, ProducerIdentity] = {}
         self.transactions: dict[str, set[TopicPartition]] = {}
-        self.silent_ends = 0
+        self.silent_end_of: str | None = None
         self.requests: list[Request[Any]] = []
         self._ids = itertools.count(1000)
 
@@ -192,6 +192,15 @@ class PlayedBroker:
             case _:
                 raise AssertionError(f"not played: {request}")
 
+    def swallows(self, request: EndTxn) -> bool:
+        """Whether this is the one that `silent_end_of` is about."""
+        topics = {partition.topic for partition in self.transactions.get(request.transactional_id, ())}
+        if self.silent_end_of not in topics:
+            return False
+        self.silent_end_of = None
+        self.requests.append(request)
+        return True
+
     def _mark(self, transactional_id: str | None, *, commit: bool) -> bool:
         """End its transaction, if it has any open."""
         partitions = self.transactions.pop(transactional_id, None) if transactional_id is not None else None
@@ -262,6 +271,7 @@ class _PlayedConnection:
         self._broker = broker
         self._on_close = on_close
         self._open = True
+        self._last = 0.0
         self._answers: list[asyncio.Future[Any]] = []
 
     def connected(self) -> bool:
@@ -281,9 +291,7 @@ class _PlayedConnection:
         self._answers = [*self.unanswered, answer]
         faults = self._broker.produce_faults
         fault = faults.popleft() if isinstance(request, Produce) and faults else None
-        if isinstance(request, EndTxn) and self._broker.silent_ends:
-            self._broker.silent_ends -= 1
-            self._broker.requests.append(request)
+        if isinstance(request, EndTxn) and self._broker.swallows(request):
             return answer
         if fault == "hang":
             return answer
@@ -291,8 +299,9 @@ class _PlayedConnection:
             refused = [Produced(one.topic, one.partition, fault, -1, -1, 0, (), None, 0) for one in request.partitions]
             loop.call_soon(self._answer, answer, refused)
         elif fault is None:
-            delay = min(request.broker_may_wait, 0.01)
-            loop.call_later(delay, lambda: self._answer(answer, self._broker.handle(request)))
+            # In the order of the requests, as brokers do.
+            self._last = max(loop.time() + min(request.broker_may_wait, 0.01), self._last + 1e-6)
+            loop.call_at(self._last, lambda: self._answer(answer, self._broker.handle(request)))
         else:
             assert isinstance(request, Produce)
             if fault == "lose after":

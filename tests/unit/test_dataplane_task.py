@@ -1,0 +1,167 @@
+"""A slot's task under exactly-once: what it starts over for, and what it says is left when it ends."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+from played_broker import PlayedBroker, in_a_loop
+from played_task import PlayedTask
+
+from farshore.clock import SYSTEM_CLOCK
+from farshore.dataplane.transaction import Transaction
+from farshore.errors import KafkaError
+from farshore.kafka.internal_topics.writer import InternalRecord
+from farshore.kafka.raw import Produced
+from farshore.kafka.raw_batches import Produce
+from farshore.kafka.raw_transaction_requests import EndTxn, InitProducerId
+from farshore.model import TopicPartition
+
+NOT_ENOUGH_REPLICAS_AFTER_APPEND, TOPIC_AUTHORIZATION_FAILED = 20, 29
+T, U = TopicPartition("t", 0), TopicPartition("u", 0)
+
+
+class Refusing(PlayedBroker):
+    """What is to be appended to a topic in `codes` is not, and answered with its code."""
+
+    codes: dict[str, int]
+
+    def produce(self, request: Produce) -> list[Produced]:
+        taken = [each for each in request.partitions if each.topic not in self.codes]
+        refused = [each for each in request.partitions if each.topic in self.codes]
+        answers = super().produce(replace(request, partitions=taken))
+        return answers + [
+            Produced(each.topic, each.partition, self.codes[each.topic], -1, -1, 0, (), None, 0) for each in refused
+        ]
+
+
+async def until(true: Callable[[], bool]) -> None:
+    while not true():
+        await asyncio.sleep(0.005)
+
+
+async def until_placed(one: PlayedTask) -> None:
+    """And its first commit, which comes at once, has begun if it has anything to commit."""
+    await until(lambda: one.task.slot is not None and not one.task.slot.left({T: 0}))
+    await asyncio.sleep(0.1)
+
+
+@in_a_loop
+async def test_a_remote_topic_made_again_inside_an_open_transaction_gets_every_record_once() -> None:
+    """Its log begins at 0 again, which the next acknowledgement tells."""
+    one = PlayedTask("t", interval=60.0)
+    async with one.running() as running:
+        await until_placed(one)
+        one.source.append("t", b"0", b"1")
+        await until(lambda: one.appended("t") == [b"0", b"1"])
+        assert one.committed("t") == [], "the transaction is open"
+        one.target.make_again("A.t")
+        one.source.append("t", b"2")
+        await until(lambda: one.appended("t") == [b"2", b"0", b"1", b"2"])
+        one.stop()
+        await running
+        assert one.committed("t") == [b"0", b"1", b"2"]
+
+
+@in_a_loop
+async def test_nothing_is_written_in_a_transaction_whose_end_was_cancelled_before_its_answer() -> None:
+    broker = PlayedBroker("positions")
+    async with broker.cluster() as cluster:
+        transaction = Transaction(cluster, "id", 10.0, await cluster.init_producer_id("id"), SYSTEM_CLOCK)
+        await transaction.begin()
+        await transaction.write([InternalRecord("positions", 0, b"key", b"1")])
+        broker.silent_end_of = "positions"
+        ending = asyncio.create_task(transaction.commit())
+        await until(lambda: isinstance(broker.requests[-1], EndTxn))
+        ending.cancel()
+        await asyncio.gather(ending, return_exceptions=True)
+        with pytest.raises(KafkaError, match="whether the last transaction has ended is not known"):
+            await transaction.write([InternalRecord("positions", 0, b"key", b"2")])
+        assert broker.logs["positions", 0].values() == [b"1"]
+        before = transaction.identity
+        await transaction.begin()
+        assert transaction.identity.producer_epoch == before.producer_epoch + 1
+        await transaction.write([InternalRecord("positions", 0, b"key", b"2")])
+        assert broker.logs["positions", 0].values() == [b"1", b"2"]
+
+
+@in_a_loop
+async def test_a_slot_that_is_asked_to_end_while_it_commits_appends_nothing_under_the_same_epoch() -> None:
+    """The request to commit may be on its way, and would commit what follows it."""
+    one = PlayedTask("t", interval=0.3)
+    one.source.append("t", b"0", b"1")
+    one.target.silent_end_of = "A.t"
+    async with one.running() as running:
+        await until(lambda: one.target.silent_end_of is None)
+        sent = len(one.transactional)
+        assert isinstance(one.transactional[-1], EndTxn)
+        one.stop()
+        await running
+        assert one.committed("t") == []
+        following = [each for each in one.transactional[sent:] if not isinstance(each, InitProducerId)]
+        assert [(type(each), each.commit) for each in following] == [(EndTxn, False)]
+
+
+def hurried(monkeypatch: pytest.MonkeyPatch, aside: float) -> None:
+    monkeypatch.setattr("farshore.dataplane.committing._SETTLE_WITHIN_SECONDS", 0.3)
+    monkeypatch.setattr("farshore.dataplane.following._SHORTEST_ASIDE_SECONDS", aside)
+    monkeypatch.setattr("farshore.dataplane.slot._HOPELESS_SECONDS", 0.3)
+
+
+def refusing() -> PlayedTask:
+    """Of u it cannot be known whether records are appended."""
+    one = PlayedTask("t", "u", once=True)
+    target = Refusing(*(topic for topic, _ in one.target.logs))
+    target.codes, target.identities = {"A.u": NOT_ENOUGH_REPLICAS_AFTER_APPEND}, one.target.identities
+    one.target = target
+    for topic in ("t", "u"):
+        one.source.append(topic, b"0", b"1")
+    return one
+
+
+@pytest.mark.parametrize("goes_on", [True, False])
+def test_what_is_left_out_of_transactions_is_waited_for_and_named_if_it_cannot_be_copied(
+    goes_on: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hurried(monkeypatch, 1.0)
+
+    @in_a_loop
+    async def run() -> None:
+        one = refusing()
+        assert isinstance(one.target, Refusing)
+        async with one.running() as running:
+            await until(lambda: U in one.task._reporting.set_aside)
+            await until(lambda: one.committed("t") == [b"0", b"1"])
+            await asyncio.sleep(0.3)
+            assert not running.done(), "it does not end as if all were copied"
+            one.target.codes = {} if goes_on else {"A.u": TOPIC_AUTHORIZATION_FAILED}
+            await running
+            assert one.committed("t") == [b"0", b"1"]
+            if goes_on:
+                assert one.task.left == ()
+                assert one.committed("u") == [b"0", b"1"]
+            else:
+                (left,) = one.task.left
+                assert left.startswith("u-0: ")
+                assert "TOPIC_AUTHORIZATION_FAILED" in left
+                assert one.committed("u") == []
+
+    run()
+
+
+def test_a_slot_that_is_asked_to_end_names_what_was_left_out_of_transactions(monkeypatch: pytest.MonkeyPatch) -> None:
+    hurried(monkeypatch, 30.0)
+
+    @in_a_loop
+    async def run() -> None:
+        one = refusing()
+        async with one.running() as running:
+            await until(lambda: U in one.task._reporting.set_aside)
+            await until(lambda: one.committed("t") == [b"0", b"1"])
+            one.stop()
+            await running
+            assert one.task.left == ("u-0: left out of transactions for a while",)
+
+    run()
