@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 
 from farshore.clock import Clock
 from farshore.dataplane.assignment import SKIPPED_BY_HAND, Gap, Resume
-from farshore.dataplane.in_hand import Entry, InHand
+from farshore.dataplane.in_hand import Entry, InHand, StartOver
 from farshore.dataplane.placing import Begin, RemoteLog, SourceLog, Stop, place
 from farshore.dataplane.trouble import Kind, Trouble
 from farshore.errors import Fenced, KafkaError
@@ -229,6 +229,10 @@ class Finding:
         if isinstance(placed, Stop):
             entry.trouble.begin(placed.reason, Kind.STOPPED)
             return
+        if in_session and placed.gap is not None and self._holds_another_log(entry):
+            # Requests name no id, so that the new log may have some of it: copied again, it would be there twice.
+            hand.break_off(StartOver(f"{entry.remote} was deleted and made again inside a transaction"))
+            return
         entry.remote_lost_from = None
         if placed.gap is None and in_session:
             # All is as it was. What was appended although its answer was lost lies before the end of the remote log.
@@ -240,6 +244,12 @@ class Finding:
         entry.resume, entry.placed, entry.request = None, True, None
         if entry.trouble.kind in (Kind.STOPPED, Kind.SOURCE_GONE, Kind.REMOTE_GONE):
             entry.trouble.end()
+
+    def _holds_another_log(self, entry: Entry) -> bool:
+        """Whether the open transaction is about a remote partition whose topic is another one by now."""
+        transaction, known = self._hand.transaction, self._hand.progress.lineage(entry.partition).remote_id
+        is_another = None not in (known, entry.remote_id) and known != entry.remote_id
+        return is_another and transaction is not None and transaction.holds(entry.remote)
 
     async def _go_on(self, entry: Entry, resume: Resume | None, placed: Begin) -> None:
         hand = self._hand

@@ -57,6 +57,10 @@ class Transaction:
     def is_open(self) -> bool:
         return bool(self._joined)
 
+    def holds(self, partition: TopicPartition) -> bool:
+        """Whether something may have been appended to it that is not committed."""
+        return partition in self._joined
+
     async def begin(self) -> None:
         """Nothing that was sent under an earlier epoch can take effect any more.
 

@@ -66,6 +66,24 @@ async def test_a_remote_topic_made_again_inside_an_open_transaction_gets_every_r
 
 
 @in_a_loop
+async def test_a_remote_topic_made_again_before_the_first_append_of_a_transaction_gets_every_record_once() -> None:
+    """Its log begins at 0 as before: only metadata tell, when records are in it already."""
+    one = PlayedTask("t", interval=60.0)
+    async with one.running() as running:
+        await until_placed(one)
+        one.target.make_again("A.t")
+        one.source.append("t", b"0", b"1")
+        await until(lambda: one.appended("t") == [b"0", b"1"])
+        assert one.committed("t") == [], "the transaction is open"
+        assert one.task.slot is not None
+        one.task.slot._hand.stale.set()  # as when the leader of another partition is looked for
+        await until(lambda: one.appended("t") == [b"0", b"1"] * 2)
+        one.stop()
+        await running
+        assert one.committed("t") == [b"0", b"1"]
+
+
+@in_a_loop
 async def test_nothing_is_written_in_a_transaction_whose_end_was_cancelled_before_its_answer() -> None:
     broker = PlayedBroker("positions")
     async with broker.cluster() as cluster:
