@@ -225,6 +225,7 @@ class SlotTask:
             return
         if self._order.once and self._until is None:
             self._until = await self._ends(source, [each.partition for each in self._reporting.plan.copied])
+            self._give_up_what_is_not_planned()
         until = self._until
         async with self._beside(following.run(self._plan_changed)), self._beside(books.run()):
             await slot.run(self.lease.to_end, until)
@@ -279,11 +280,21 @@ class SlotTask:
                             if plan.version > self._reporting.plan.version:
                                 self._reporting.plan = plan
                                 self._plan_changed.set()
+                                self._give_up_what_is_not_planned()
                         # Of a board that is read again, an old skip must not be heeded once more.
                         case board.Skip(partition, to) if self.slot is not None and tailed.since > -math.inf:
                             self.slot.skip(partition, to)
             if self._orphaned():
                 self.lease.oust("the Spark process above it is gone")
+
+    def _give_up_what_is_not_planned(self) -> None:
+        """With `once`, what the plan has let go will not reach its end here: it is named, and not waited for."""
+        planned = {each.partition for each in self._reporting.plan.copied}
+        slot, until = self.slot, self._until or {}
+        for partition in [each for each in until if each not in planned]:
+            assert slot is not None
+            left = slot.left({partition: until.pop(partition)})
+            self.left += tuple(f"{partition}: {reason or 'it is no longer planned'}" for reason in left.values())
 
     async def _ends(self, source: RawCluster, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]:
         """Where each log ends now. What cannot be told, after a while, is not waited for but named."""

@@ -183,3 +183,17 @@ def test_a_slot_that_is_asked_to_end_names_what_was_left_out_of_transactions(mon
             assert one.task.left == ("u-0: left out of transactions for a while",)
 
     run()
+
+
+@in_a_loop
+async def test_what_its_plan_no_longer_holds_is_named_and_not_waited_for() -> None:
+    """As when a source topic is deleted while what was there at the start is copied."""
+    one = PlayedTask("t", "u", once=True)
+    one.source.append("u", b"0")
+    async with one.running() as running:
+        await until(lambda: one.task._until is not None)
+        del one.source.logs["u", 0]
+        await one.plan("t")
+        await running
+        (left,) = one.task.left
+        assert left.startswith("u-0: ")
