@@ -207,7 +207,7 @@ class Fetching:
         try:
             (answer,) = await self._source.fetch(
                 entry.source_leader,
-                [FetchPartition(*entry.partition, offset, 1024)],
+                [FetchPartition(*entry.partition, offset, 1024, topic_id=entry.source_id)],
                 max_wait=0,
                 max_bytes=1024,
                 isolation_level=IsolationLevel.READ_UNCOMMITTED,

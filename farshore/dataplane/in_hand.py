@@ -89,9 +89,11 @@ class Entry:
             or known.offset != offset
             or known.max_bytes != self.fetch_bytes
             or known.leader_epoch != epoch
+            or known.topic_id != self.source_id
         ):
             # With the leader epoch a leader that is not the one we know refuses: first we look whether it lost records.
-            known = self.request = FetchPartition(*self.partition, offset, self.fetch_bytes, epoch)
+            # With the id nothing of another topic comes, whose offsets mean something else.
+            known = self.request = FetchPartition(*self.partition, offset, self.fetch_bytes, epoch, self.source_id)
         return known
 
     @property

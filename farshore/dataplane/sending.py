@@ -95,7 +95,9 @@ class Sending:
                 batches.setdefault(entry.target_leader, []).append((entry, sent))
         for broker, all_of_it in batches.items():
             for some in _requests(all_of_it):
-                self._start(self._produce(broker, some))
+                # Now, and not when the request is written: by then metadata may tell of another topic of that name.
+                parts = [ProducePartition(*e.remote, (s.header, s.payload), e.remote_id) for e, s in some]
+                self._start(self._produce(broker, some, parts))
         return bool(batches)
 
     def _has_to_settle(self, entry: Entry) -> bool:
@@ -141,8 +143,9 @@ class Sending:
         entry.renewing = False
         self._hand.sendable.set()
 
-    async def _produce(self, broker: int, batches: Sequence[tuple[Entry, Sent]]) -> None:
-        parts = [ProducePartition(*e.remote, (sent.header, sent.payload)) for e, sent in batches]
+    async def _produce(
+        self, broker: int, batches: Sequence[tuple[Entry, Sent]], parts: Sequence[ProducePartition]
+    ) -> None:
         timeout = self._hand.limits.produce_timeout
         transaction = self._hand.transaction
         if transaction is not None and not await self._join(transaction, batches):

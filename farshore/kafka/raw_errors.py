@@ -21,7 +21,8 @@ class Category(Enum):
     FETCH_SESSION = "the broker does not know the fetch session as we do: ask for everything anew"
     THROTTLE = "a quota is used up: wait"
     COORDINATOR = "the coordinator is moving or loading: find it again, send again"
-    TOPIC_GONE = "no such topic or partition, or another one under the same name: look before going on"
+    TOPIC_GONE = "no such topic or partition: look before going on"
+    OTHER_TOPIC = "the name is another topic's by now, or the broker has not heard of it: ask for metadata, look which"
     OFFSET_OUT_OF_RANGE = "the log does not hold the offset: retention has passed it, or the log is another one"
     CORRUPT = "the bytes arrived damaged: once more, then stop the partition"
     TOO_LARGE = "more bytes than topic or broker allow: split"
@@ -87,6 +88,9 @@ _TABLE = {
     Category.TOPIC_GONE: {
         3: ("UNKNOWN_TOPIC_OR_PARTITION", _REFRESH),  # also just after creation, until all brokers have heard of it
         17: ("INVALID_TOPIC_EXCEPTION", _GIVE_UP),
+    },
+    # Nothing was read or appended. Brokers hear of topics at different times, so the next look may tell nothing new.
+    Category.OTHER_TOPIC: {
         100: ("UNKNOWN_TOPIC_ID", _REFRESH),
         103: ("INCONSISTENT_TOPIC_ID", _REFRESH),
     },

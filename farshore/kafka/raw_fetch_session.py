@@ -6,8 +6,9 @@ partitions neither requests nor answers list any of them.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import NamedTuple
 
 from farshore.kafka.raw_errors import FETCH_SESSION_ID_NOT_FOUND, NONE
@@ -16,16 +17,22 @@ from farshore.kafka.raw_model import Fetched, FetchPartition, IsolationLevel
 _NO_SESSION = 0
 _FULL, _SESSIONLESS = 0, -1
 _LAST_EPOCH = (1 << 31) - 1
+_TOPIC_ID = attrgetter("topic_id")
 
 
 @dataclass(frozen=True, slots=True)
 class SessionRequest:
-    """The part of a fetch request that is about the session. A `full` one lists all that is wanted."""
+    """The part of a fetch request that is about the session. A `full` one lists all that is wanted. What is `forgotten`
+    is as it was listed last.
+
+    `names` are those of all topics that the answer may tell of, by their ids; None if some have no id that is known.
+    """
 
     session_id: int
     epoch: int
     listed: Sequence[FetchPartition]
-    forgotten: Sequence[tuple[str, int]] = ()
+    forgotten: Sequence[FetchPartition] = ()
+    names: Mapping[str, str] | None = None
 
     @property
     def full(self) -> bool:
@@ -33,7 +40,17 @@ class SessionRequest:
 
 
 def without_session(wanted: Sequence[FetchPartition]) -> SessionRequest:
-    return SessionRequest(_NO_SESSION, _SESSIONLESS, wanted)
+    return SessionRequest(_NO_SESSION, _SESSIONLESS, wanted, (), _names(wanted))
+
+
+def _names(wanted: Sequence[FetchPartition]) -> dict[str, str] | None:
+    """By id; None if not all have one."""
+    found = {one.topic_id: one.topic for one in wanted if one.topic_id is not None}
+    return found if _have_ids(wanted) else None
+
+
+def _have_ids(wanted: Sequence[FetchPartition]) -> bool:
+    return None not in map(_TOPIC_ID, wanted)
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,24 +83,28 @@ class _Known:
 
 class FetchSession:
     """With one broker, for one request at a time. It begins anew, with a full request, whenever it is not certain that
-    both sides know the same: when an answer was lost, or the broker no longer has the session, or never made one.
+    both sides know the same: when an answer was lost, or the broker no longer has the session, or never made one. So it
+    does when a topic has another id than before, or when ids come to be known or not: a session has ids or names.
     """
 
     def __init__(self) -> None:
         self._id = _NO_SESSION
         self._epoch = _FULL
         self._known: dict[tuple[str, int], _Known] = {}
+        self._names: dict[str, str] | None = None
         self._under_way: SessionRequest | None = None
         self._speaks_for_all = False
 
     def ask(self, wanted: Sequence[FetchPartition]) -> SessionRequest:
         """What to say for the broker to look for all of `wanted`, which must differ, and for nothing else."""
-        if self._under_way is not None:
+        if self._under_way is not None or _have_ids(wanted) != (self._names is not None):
             self.begin_anew()
-        if self._epoch == _FULL:
-            self._known.clear()
-        listed = [one for one in wanted if self._is_news(one)]
-        request = SessionRequest(self._id, self._epoch, listed, self._forget_all_but(wanted))
+        listed = self._news_of(wanted) if self._epoch != _FULL else None
+        if listed is None:
+            self.begin_anew()
+            self._known = {one[:2]: _Known(one) for one in wanted}
+            self._names, listed = _names(wanted), list(wanted)
+        request = SessionRequest(self._id, self._epoch, listed, self._forget_all_but(wanted), self._names)
         self._under_way, self._speaks_for_all = request, False
         return request
 
@@ -124,24 +145,29 @@ class FetchSession:
             return None
         return Fetched(topic, partition, NONE, *known.facts, (), None, b"", 0)
 
-    def _is_news(self, one: FetchPartition) -> bool:
-        known = self._known.get(one[:2])
-        if known is None:
-            self._known[one[:2]] = _Known(one)
-            return True
-        if known.asked == one and known.facts is not None:
-            return False
-        known.asked = one
-        return True
+    def _news_of(self, wanted: Sequence[FetchPartition]) -> list[FetchPartition] | None:
+        """What the broker has not been told; None if it knows any topic under another id."""
+        listed = []
+        for one in wanted:
+            known = self._known.get(one[:2])
+            if known is None:
+                self._known[one[:2]] = _Known(one)
+                if self._names is not None and one.topic_id is not None:
+                    self._names[one.topic_id] = one.topic
+            elif known.asked == one and known.facts is not None:
+                continue
+            elif known.asked.topic_id != one.topic_id:
+                return None
+            else:
+                known.asked = one
+            listed.append(one)
+        return listed
 
-    def _forget_all_but(self, wanted: Sequence[FetchPartition]) -> list[tuple[str, int]]:
+    def _forget_all_but(self, wanted: Sequence[FetchPartition]) -> list[FetchPartition]:
         if len(self._known) == len(wanted):
             return []  # all that is wanted is known, so nothing else is
         names = {one[:2] for one in wanted}
-        forgotten = [name for name in self._known if name not in names]
-        for name in forgotten:
-            del self._known[name]
-        return forgotten
+        return [self._known.pop(name).asked for name in [name for name in self._known if name not in names]]
 
     def _note(self, fetched: Fetched) -> None:
         known = self._known.get((fetched.topic, fetched.partition))

@@ -79,13 +79,18 @@ class ClusterMetadata:
 
 
 class FetchPartition(NamedTuple):
-    """Where to read on. `leader_epoch` is that of the metadata, so that a leader who knows better says so."""
+    """Where to read on. `leader_epoch` is that of the metadata, so that a leader that knows better says so.
+
+    `topic_id`, too: a topic of the same name that was made since is another one, of which nothing is read. None: it is
+    not known, and the name alone counts.
+    """
 
     topic: str
     partition: int
     offset: int
     max_bytes: int
     leader_epoch: int = -1
+    topic_id: str | None = None
 
 
 class Fetched(NamedTuple):
@@ -112,11 +117,16 @@ class Fetched(NamedTuple):
 
 
 class ProducePartition(NamedTuple):
-    """Exactly one batch for one partition, in any number of parts: only the first, best a small one, is copied."""
+    """Exactly one batch for one partition, in any number of parts: only the first, best a small one, is copied.
+
+    With a `topic_id`, nothing is appended to another topic of the same name, if the broker can tell them apart: from
+    Kafka 4.1 on, and not in transactions.
+    """
 
     topic: str
     partition: int
     batch: Sequence[bytes]
+    topic_id: str | None = None
 
 
 class Produced(NamedTuple):

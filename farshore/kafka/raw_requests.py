@@ -43,7 +43,8 @@ class UnknownToBroker(Exception):
 
 
 class Request(ABC, Generic[AnswerT]):
-    """One request to one broker. `structs` are aiokafka's classes for it, newest first.
+    """One request to one broker. `structs` are aiokafka's classes for it, newest first, or for what is encoded by hand
+    any that have API_KEY, API_VERSION and FLEXIBLE_VERSION.
 
     `broker_may_wait` is for how many seconds the broker may rightly keep silent.
     """
@@ -55,10 +56,14 @@ class Request(ABC, Generic[AnswerT]):
         """The struct for a broker with these versions of each API; raises UnknownToBroker."""
         lowest, highest = versions.get(self.structs[0].API_KEY, (0, -1))
         for candidate in self.structs:
-            if lowest <= candidate.API_VERSION <= highest:
+            if lowest <= candidate.API_VERSION <= highest and self.can_be(candidate):
                 return self.build(candidate)
         ours = f"v{self.structs[-1].API_VERSION} to v{self.structs[0].API_VERSION}"
         raise UnknownToBroker(f"{type(self).__name__}: the broker knows v{lowest} to v{highest}, not {ours}")
+
+    def can_be(self, struct_class: type[Any]) -> bool:  # noqa: ARG002
+        """Whether this request can be said in that version. In the oldest one all can."""
+        return True
 
     @abstractmethod
     def build(self, struct_class: type[Any]) -> Any: ...

@@ -7,7 +7,6 @@ cluster that no client should have.
 
 from __future__ import annotations
 
-import base64
 from io import BytesIO
 
 from aiokafka.protocol.abstract import AbstractType
@@ -28,7 +27,7 @@ from aiokafka.protocol.types import (
     TaggedFields,
 )
 
-_NO_UUID = bytes(16)
+from farshore.kafka.raw_flexible import UUID_SIZE, uuid_bytes, uuid_text
 
 
 class Uuid(AbstractType):  # type: ignore[misc]
@@ -36,14 +35,11 @@ class Uuid(AbstractType):  # type: ignore[misc]
 
     @classmethod
     def encode(cls, value: str | None) -> bytes:
-        return _NO_UUID if value is None else base64.urlsafe_b64decode(value + "==")
+        return uuid_bytes(value)
 
     @classmethod
     def decode(cls, data: BytesIO) -> str | None:
-        value = data.read(16)
-        if len(value) != 16:
-            raise ValueError("the answer ends within a topic id")
-        return None if value == _NO_UUID else base64.urlsafe_b64encode(value).decode().rstrip("=")
+        return uuid_text(data.read(UUID_SIZE))
 
 
 _PARTITION = (

@@ -111,12 +111,11 @@ def test_topics_made_anew_under_a_running_slot_are_noticed(
             await asyncio.to_thread(produce, source_cluster.bootstrap_servers, topic, values(10, 20))
             await one.until(lambda: len(one.slot.gaps) == 1 and one.position(where) == 20)
             assert "remote topic was deleted and made anew" in one.slot.gaps[0].reason
-            # Requests name topics, so what is sent before it is noticed goes into the new one, and then again.
-            assert (await asyncio.to_thread(copied, target_cluster, topic))[-20:] == list(range(20))
+            assert await asyncio.to_thread(copied, target_cluster, topic) == list(range(20))
             await asyncio.to_thread(recreate, source_cluster, topic)
             await asyncio.to_thread(produce, source_cluster.bootstrap_servers, topic, values(50, 55))
             await one.until(lambda: len(one.slot.gaps) == 2 and one.position(where) == 5)
-            assert (await asyncio.to_thread(copied, target_cluster, topic))[-25:] == [*range(20), *range(50, 55)]
+            assert await asyncio.to_thread(copied, target_cluster, topic) == [*range(20), *range(50, 55)]
 
     asyncio.run(run())
 

@@ -29,7 +29,8 @@ def fetch_in(session: SessionRequest) -> Fetch:
 
 
 FETCH = fetch_in(without_session(WANTED))
-INCREMENTAL = fetch_in(SessionRequest(9, 4, WANTED[:1], [("c", 0), ("b", 2), ("c", 5)]))
+FORGOTTEN = [FetchPartition("c", 0, 0, 1), FetchPartition("b", 2, 0, 1), FetchPartition("c", 5, 0, 1)]
+INCREMENTAL = fetch_in(SessionRequest(9, 4, WANTED[:1], FORGOTTEN))
 
 
 def prepared(request: Request[Any], lowest: int, highest: int) -> Any:

@@ -64,7 +64,7 @@ class ModelBroker:
     def answer(self, request: SessionRequest, max_bytes: int = 1000) -> FetchAnswer:
         names = [one[:2] for one in request.listed]
         assert len(set(names)) == len(names)
-        assert not set(names) & set(request.forgotten)
+        assert not set(names) & {one[:2] for one in request.forgotten}
         if request.epoch == 0:
             return self._full(request, max_bytes)
         if request.session_id != self.session_id or self.session_id == 0:
@@ -76,8 +76,8 @@ class ModelBroker:
                 self.cached[one[:2]].asked = one
             else:
                 self.cached[one[:2]] = Cached(one)
-        for name in request.forgotten:
-            self.cached.pop(name, None)
+        for one in request.forgotten:
+            self.cached.pop(one[:2], None)
         self.epoch += 1
         if self.throttles:
             return FetchAnswer(0, self.session_id, 100, [])
@@ -254,7 +254,7 @@ def test_what_is_not_wanted_any_more_is_forgotten_and_not_sent() -> None:
     act(reader, "append", ("a", 0), 5)
     reader.wanted.remove(("a", 0))
     request, answer = reader.poll()
-    assert (list(request.forgotten), answer.partitions) == ([("a", 0)], [])
+    assert ([one[:2] for one in request.forgotten], answer.partitions) == ([("a", 0)], [])
     reader.wanted.add(("a", 0))
     request, answer = reader.poll()
     assert [one[:2] for one in request.listed] == [("a", 0)]

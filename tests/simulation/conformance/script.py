@@ -256,7 +256,8 @@ class Script:
             session_id = _WRONG_SESSION
         wanted = self._wanted(2)
         named = {one[:2] for one in wanted}
-        forgotten = [one for one in self._led if self._rng.random() < 0.05 and one not in named]
+        gone = [one for one in self._led if self._rng.random() < 0.05 and one not in named]
+        forgotten = [FetchPartition(*one, 0, 1) for one in gone]
         return self._fetched(SessionRequest(session_id, max(1, epoch), wanted, forgotten))
 
     def _list(self) -> Step:
