@@ -26,11 +26,13 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 from records import alter_topic, create_topic
 from simulation.conformance.leaders import LeaderRun
+from simulation.conformance.recreating import RecreatingRun
 from simulation.conformance.running import Run
 from simulation.conformance.script import Alter, DeleteRecords
 from simulation.conformance.sides import ModelSide, RealSide
 from simulation.conformance.waiting import WaitingRun
 from simulation.kafka.checks import TopicSettings
+from slots import delete_topic
 
 from farshore.local import Cluster, prepare, started
 from farshore.local.java import Java
@@ -101,6 +103,33 @@ def test_the_model_answers_thousands_of_requests_like_a_real_broker(source_clust
     )
     for error in (0, 45, 47, 48, 49):
         assert answers[f"Produce {error}"], f"no batch was answered with {error}"
+
+
+async def run_recreating(servers: str, seed: int, name: str, requests: int) -> Counter[str]:
+    model, real = ModelSide(seed, brokers=1), RealSide(servers)
+    try:
+        run = Run(seed, model, real, [], None)
+        recreating = RecreatingRun(
+            random.Random(f"{seed} recreating"),
+            run,
+            model,
+            real,
+            {f"{name}-one": 1, f"{name}-two": 2},
+            lambda topic: delete_topic(servers, topic),
+            lambda topic, partitions: create_topic(servers, topic, partitions),
+        )
+        await recreating.go(requests, change_every=20)
+        return run.tally.answers
+    finally:
+        await real.close()
+
+
+def test_topics_made_again_are_told_from_those_before_them_alike(source_cluster: Cluster, topic: str) -> None:
+    answers: Counter[str] = Counter()
+    for seed in (1, 2):
+        answers += asyncio.run(run_recreating(source_cluster.bootstrap_servers, seed, f"{topic[-8:]}-{seed}", 300))
+    for seen in ("Produce 0", "Produce 100", "Fetch 0", "Fetch 3", "Fetch 100", "Fetch 103", "Fetch 106"):
+        assert answers[seen], f"{seen} was not seen: {answers}"
 
 
 LOSSY_PARTITIONS, SAFE_PARTITIONS = 8, 4

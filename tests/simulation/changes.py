@@ -93,6 +93,9 @@ class Changes:
     async def _recreate(self, alias: str, topic: str) -> None:
         world, cluster = self._world, self._world.clusters[alias]
         world.trace.event(f"{alias}: {topic} is deleted")
+        if alias == "B":
+            ends = {one.partition: cluster.logs[one].end for one in cluster.partitions_of(topic)}
+            world.deleted_empty |= {number for number, end in ends.items() if end == 0}
         cluster.delete_topic(topic)
         await asyncio.sleep(self._chance.choice((0.01, 0.5, 3)))
         cluster.create_topic(topic, world.setting.partitions)

@@ -17,9 +17,11 @@ from farshore.dataplane.progress import Progress
 from farshore.dataplane.sending import Sending
 from farshore.dataplane.slot import Slot
 from farshore.dataplane.transaction import Transaction
+from farshore.kafka import raw_fetch_session
 from farshore.kafka.facts import Record
 from farshore.kafka.internal_topics.tail import Tail
 from farshore.kafka.raw import RawCluster
+from farshore.kafka.raw_batches import Produce
 from farshore.model import TopicPartition
 
 Patch = tuple[Any, str, Any]
@@ -220,6 +222,13 @@ def epochs_are_forgotten_after_a_gap() -> list[Patch]:
         return placed if gap is None else replace(placed, epoch=None)
 
     return [(finding, "place", place)]
+
+
+def requests_have_names() -> list[Patch]:
+    return [
+        (raw_fetch_session, "_have_ids", lambda _: False),
+        (Produce, "by_id", property(lambda _: False)),
+    ]
 
 
 def gaps_wait_for_the_next_report() -> list[Patch]:

@@ -116,6 +116,8 @@ _OVERTAKEN = replace(
 )
 """Attempts follow each other fast, each with a clock of its own, and retention passes all of them."""
 _UNCLEAN = replace(_EXACTLY, flavour=Flavour.UNCLEAN)
+_SOURCE_RECREATED = replace(_EXACTLY, flavour=Flavour.SOURCE_RECREATED)
+_REMOTE_RECREATED = replace(_AT_LEAST, flavour=Flavour.REMOTE_RECREATED)
 _ABORTING = replace(
     _UNCLEAN,
     step=("end sent", "fence", 0.2),
@@ -232,6 +234,22 @@ MUTATIONS = (
         _UNCLEAN,
         20031,
         _OTHER_LOG,
+    ),
+    Mutation(
+        "ids source",
+        "fetches have names of topics, not ids",
+        holes.requests_have_names,
+        _SOURCE_RECREATED,
+        20067,
+        _OTHER_LOG,
+    ),
+    Mutation(
+        "ids remote",
+        "appends have names of topics, not ids",
+        holes.requests_have_names,
+        _REMOTE_RECREATED,
+        20020,
+        _CONTENTS,
     ),
     Mutation(
         "B6", "gaps follow their positions", holes.gaps_wait_for_the_next_report, _RETENTION, 20023, ("GAP UNTOLD",)

@@ -35,7 +35,7 @@ _DRAWN = (
     Flavour.SOURCE_RECREATED, Flavour.REMOTE_RECREATED, Flavour.REMOTE_TRUNCATED, Flavour.BOARD_TRUNCATED,
 )  # fmt: skip
 
-AT_LEAST_ONCE_ONLY = (Flavour.REMOTE_RECREATED, Flavour.REMOTE_TRUNCATED)
+AT_LEAST_ONCE_ONLY = (Flavour.REMOTE_TRUNCATED,)
 """What has been committed can be lost there, and what is lost is copied again: equal contents are not promised."""
 
 

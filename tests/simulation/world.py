@@ -70,6 +70,8 @@ class World(Host):
             Books("MirrorSourceConnector", "positions", 2, "ledger", "syncs", True, self.board_topic),
         )
         self.contents, self.truncations = Contents(), Truncations(self)
+        self.deleted_empty: set[int] = set()
+        """Partitions whose remote log had never had anything in it when its topic was deleted."""
         self.clusters = {alias: ModelCluster(alias, self) for alias in "AB"}
         self._create_topics()
         self.network = Network(self.line, self.chances, self.tally, self.clusters, self.setting.weather, options.aim)

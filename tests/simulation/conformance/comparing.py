@@ -1,7 +1,8 @@
 """Answers without what must differ between two clusters: producer ids, session ids, the markers' times.
 
 Producer ids and fetch sessions get their numbers from each cluster. They are paired when both sides give out a new one
-for the same request; from then on each must stand for the other.
+for the same request; from then on each must stand for the other. So must topic ids, which are paired by whoever makes
+the topics: answers have names.
 """
 
 from __future__ import annotations
@@ -63,6 +64,8 @@ class Translation:
         self.producers.pair(WRONG_PRODUCER, WRONG_PRODUCER)
         self._sessions = Pairs()
         self._sessions.pair(0, 0)
+        self.topic_ids: dict[str, str] = {}
+        """The real cluster's by the model's."""
 
     # -- requests, from the model's words to the real cluster's
 
@@ -77,10 +80,18 @@ class Translation:
             case Produce(partitions, acks, timeout, transactional_id):
                 return Produce([self._batch(one) for one in partitions], acks, timeout, transactional_id)
             case Fetch(session):
-                asked = self._sessions.real(session.session_id), session.epoch, session.listed, session.forgotten
+                listed, forgotten = (
+                    [one._replace(topic_id=self._topic_id(one.topic_id)) for one in some]
+                    for some in (session.listed, session.forgotten)
+                )
+                names = session.names and {self._topic_id(each) or "": name for each, name in session.names.items()}
+                asked = self._sessions.real(session.session_id), session.epoch, listed, forgotten, names
                 limits = request.max_wait, request.min_bytes, request.max_bytes, request.isolation_level, request.rack
                 return Fetch(SessionRequest(*asked), *limits)
         return request
+
+    def _topic_id(self, topic_id: str | None) -> str | None:
+        return None if topic_id is None else self.topic_ids.get(topic_id, topic_id)
 
     def _identity(self, identity: ProducerIdentity) -> ProducerIdentity:
         return ProducerIdentity(self.producers.real(identity.producer_id), identity.producer_epoch)
@@ -103,7 +114,7 @@ class Translation:
             batch.check_crc()
         except CorruptBatch:
             made = made._replace(crc=made.crc ^ 1)
-        return ProducePartition(one.topic, one.partition, (made.data,))
+        return ProducePartition(one.topic, one.partition, (made.data,), self._topic_id(one.topic_id))
 
     # -- answers, in the model's words
 

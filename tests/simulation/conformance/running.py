@@ -57,7 +57,7 @@ class Run:
         self._real = real
         self._change = change
         self.script = Script(random.Random(seed), model.cluster, transactional_ids, with_changes=change is not None)
-        self._translation = Translation(same_index=change is not None)
+        self.translation = Translation(same_index=change is not None)
         self._story: deque[str] = deque(maxlen=_REMEMBERED)
 
     async def go(self, requests: int) -> None:
@@ -76,10 +76,8 @@ class Run:
         broker = self.script.broker
         whose = request.transactional_id if isinstance(request, TransactionRequest) else None
         ours = self._model.ask(broker if whose is None else self._model.cluster.coordinator_of(whose), request)
-        theirs = await self._real.ask(
-            broker, self._translation.request(request), transactional_id=whose, patient=settle
-        )
-        self._translation.learn(ours, theirs)
+        theirs = await self._real.ask(broker, self.translation.request(request), transactional_id=whose, patient=settle)
+        self.translation.learn(ours, theirs)
         self._compare(request, ours, theirs)
         self.script.taken(request, ours)
         self.tally.add(request, ours)
@@ -113,8 +111,8 @@ class Run:
                 await self.asked(ListOffsets(led, at, level))
 
     def _compare(self, what: Step | str, ours: Any, theirs: Any) -> None:
-        said = self._translation.answer(ours, real=False)
-        right = self._translation.answer(theirs, real=True)
+        said = self.translation.answer(ours, real=False)
+        right = self.translation.answer(theirs, real=True)
         self._story.append(f"{told(what)} -> {said}")
         if said != right:
             story = "\n".join(each[:_LONGEST] for each in self._story)

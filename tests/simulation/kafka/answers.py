@@ -48,10 +48,13 @@ class Answers:
         match request:
             case Fetch():
                 cluster = self._cluster
-                WaitingFetch(cluster.logs, cluster.sessions[broker], request, reply, cluster.host).begin()
+                sessions = cluster.sessions[broker]
+                WaitingFetch(cluster.logs, cluster.topic_ids, sessions, request, reply, cluster.host).begin()
             case Produce():
                 host = self._cluster.host
-                answer = [self._produced(broker, one, request.transactional_id, client) for one in request.partitions]
+                # Of a request that cannot be said by ids, as of one in a transaction, brokers never hear them.
+                puts = [one if request.by_id else one._replace(topic_id=None) for one in request.partitions]
+                answer = [self._produced(broker, one, request.transactional_id, client) for one in puts]
                 if delay := host.produce_delay(self._cluster):
                     host.call_at(host.now() + delay, reply, answer)
                 else:
@@ -147,6 +150,8 @@ class Answers:
         cluster = self._cluster
         log = cluster.logs.get(TopicPartition(put.topic, put.partition))
         error = self._no_leader(broker, log)
+        if put.topic_id is not None and cluster.topic_ids.get(put.topic) != put.topic_id:
+            error = codes.UNKNOWN_TOPIC_ID
         if log is None or error or (error := self._unverified(log, batch, transactional_id)):
             return Produced(put.topic, put.partition, error, -1, -1, -1, (), None, 0)
         verdict = judged(log, batch, cluster.settings[put.topic], cluster.wall_ms())

@@ -11,7 +11,7 @@ Facts that are easily forgotten:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 
 from farshore.kafka.raw_batches import Fetch
 from farshore.kafka.raw_fetch_session import FetchAnswer
@@ -23,6 +23,8 @@ from simulation.kafka.host import Host
 from simulation.kafka.log import Log
 
 Logs = Mapping[TopicPartition, Log]
+Ids = Mapping[str, str]
+"""The ids of topics by their names."""
 
 
 def wrong_epoch(log: Log, epoch: int) -> int:
@@ -36,9 +38,16 @@ class WaitingFetch:
     """One fetch, until it is answered."""
 
     def __init__(
-        self, logs: Logs, sessions: FetchSessions, request: Fetch, reply: Callable[[FetchAnswer], None], host: Host
+        self,
+        logs: Logs,
+        ids: Ids,
+        sessions: FetchSessions,
+        request: Fetch,
+        reply: Callable[[FetchAnswer], None],
+        host: Host,
     ) -> None:
         self._logs = logs
+        self._ids = ids
         self._sessions = sessions
         self._request = request
         self._reply = reply
@@ -48,7 +57,7 @@ class WaitingFetch:
         self._opened: Opened | None = None
 
     def begin(self) -> None:
-        opened = self._sessions.open(self._request.session)
+        opened = self._sessions.open(self._request.session, set(self._ids.values()))
         if isinstance(opened, FetchAnswer):
             self._reply(opened)
             return
@@ -63,7 +72,7 @@ class WaitingFetch:
         self._looking = False
         if self._answered:
             return
-        found = self._found(opened.wanted)
+        found = self._found(opened)
         size = sum(len(one.records) for one in found)
         ready = size >= self._request.min_bytes or not found or any(one.error for one in found)
         if not ready and self._host.now() < self._deadline:
@@ -79,20 +88,24 @@ class WaitingFetch:
             self._looking = True
             self._host.call_at(self._host.now(), self._look, self._opened)
 
-    def _found(self, wanted: Sequence[FetchPartition]) -> list[Fetched]:
+    def _found(self, opened: Opened) -> list[Fetched]:
         found: list[Fetched] = []
         room, any_data = self._request.max_bytes, False
-        for one in wanted:
-            fetched = self._fetched(one, room, at_least_one=not any_data)
+        for one in opened.wanted:
+            fetched = self._fetched(opened, one, room, at_least_one=not any_data)
             room = max(0, room - len(fetched.records))
             any_data = any_data or bool(fetched.records)
             found.append(fetched)
         return found
 
-    def _fetched(self, one: FetchPartition, room: int, *, at_least_one: bool) -> Fetched:
+    def _fetched(self, opened: Opened, one: FetchPartition, room: int, *, at_least_one: bool) -> Fetched:
         log = self._logs.get(TopicPartition(one.topic, one.partition))
-        if log is None:
+        if opened.is_unknown(one):
+            error = codes.UNKNOWN_TOPIC_ID
+        elif log is None:
             error = codes.UNKNOWN_TOPIC_OR_PARTITION
+        elif opened.has_ids and self._ids[one.topic] != one.topic_id:
+            error = codes.INCONSISTENT_TOPIC_ID
         elif not (error := wrong_epoch(log, one.leader_epoch)) and not log.start <= one.offset <= log.end:
             error = codes.OFFSET_OUT_OF_RANGE
         if error or log is None:
