@@ -70,7 +70,8 @@ class Run(NamedTuple):
     """`record_count` records that lie one behind the other downstream, from `downstream` on, and upstream between
     `upstream` and `last_upstream`, both included. Without holes the two are in step, and each offset has its match.
 
-    With holes (compaction, transaction markers inside a merged batch) only the ends match.
+    With holes (compaction, transaction markers inside a merged batch) only the ends match. An empty run, of which a
+    position may tell, says only where the record at `upstream` goes.
     """
 
     upstream: int

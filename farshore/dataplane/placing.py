@@ -159,7 +159,10 @@ def _kept(lineage: Lineage, remote: RemoteLog) -> Run | None:
     if remote.end > run.last_downstream:
         return run
     count = remote.end - run.downstream
-    return None if count <= 0 or run.has_holes else Run(run.upstream, run.upstream + count - 1, run.downstream, count)
+    if count < 0 or run.has_holes:
+        return None
+    # An empty one too: it says where the next record goes, so that the next loss is noticed.
+    return Run(run.upstream, run.upstream + count - 1, run.downstream, count)
 
 
 def _differ(known: str | None, found: str | None) -> bool:

@@ -44,20 +44,30 @@ class _Track:
     synced: Run | None = None
     recorded: bool = True
 
+    @property
+    def told(self) -> Run | None:
+        """The open run, if there is anything in it to be told of."""
+        return self.open if self.open is not None and self.open.record_count else None
+
     def append(self, run: Run) -> None:
         joined = self.open.joined(run) if self.open else None
-        if joined is None and self.open is not None and self.open != self.in_ledger:
-            self.closed.append(self.open)
+        if joined is None:
+            self.close()
         self.open = joined or run
+
+    def close(self) -> None:
+        if self.told is not None and self.told != self.in_ledger:
+            self.closed.append(self.told)
+        self.open = None
 
     def sync_is_due(self, offset_lag_max: int) -> bool:
         """By MirrorMaker 2's rule."""
-        if self.open is None:
+        if self.told is None:
             return False
         if self.synced is None:
             return True
-        upstream = self.open.last_upstream - self.synced.last_upstream
-        downstream = self.open.last_downstream - self.synced.last_downstream
+        upstream = self.told.last_upstream - self.synced.last_upstream
+        downstream = self.told.last_downstream - self.synced.last_downstream
         return upstream != downstream or upstream >= max(1, offset_lag_max)
 
 
@@ -96,9 +106,9 @@ class Progress:
         retention passed the next offset, it would not be known that copying had begun.
         """
         before = self._tracks.get(partition)
+        if before and before.open != lineage.run:
+            before.close()
         closed = before.closed if before else []
-        if before and before.open and before.open not in (before.in_ledger, lineage.run):
-            closed.append(before.open)
         self._tracks[partition] = _Track(
             lineage.source_id,
             lineage.remote_id,
@@ -119,10 +129,8 @@ class Progress:
             run = sent.run
             if run is not None:
                 track.append(run)
-            elif track.open is not None:
-                if track.open != track.in_ledger:
-                    track.closed.append(track.open)
-                track.open = None
+            else:
+                track.close()
         if done and done[-1].leader_epoch >= 0:
             track.epoch = (done[-1].leader_epoch, done[-1].last_offset + 1)
 
@@ -167,9 +175,9 @@ class Progress:
         return Notes(
             tuple((p, self._tracks[p].position - 1, self.lineage(p)) for p in moved[:positions_at_most]),
             tuple(
-                (_sync(p, track.open), track.open)
+                (_sync(p, track.told), track.told)
                 for p, track in self._tracks.items()
-                if track.open is not None and track.open != track.synced
+                if track.told is not None and track.told != track.synced
             ),
             tuple((p, tuple(track.closed)) for p, track in self._tracks.items() if track.closed),
             tuple(self._gaps),
@@ -183,7 +191,7 @@ class Progress:
         return Notes(
             positions=tuple((p, self._tracks[p].position - 1, self.lineage(p)) for p in first),
             gaps=tuple(self._gaps) if first else (),
-            syncs=tuple((_sync(p, track.open), track.open) for p, track in tracks if track.open is not None),
+            syncs=tuple((_sync(p, track.told), track.told) for p, track in tracks if track.told is not None),
             runs=tuple((p, tuple(track.closed)) for p, track in tracks if track.closed),
         )
 
@@ -191,9 +199,9 @@ class Progress:
         """The open runs, as far as the ledger does not have them."""
         return Notes(
             runs=tuple(
-                (p, (track.open,))
+                (p, (track.told,))
                 for p, track in self._tracks.items()
-                if track.open is not None and track.open != track.in_ledger
+                if track.told is not None and track.told != track.in_ledger
             )
         )
 

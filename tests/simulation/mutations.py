@@ -248,7 +248,7 @@ MUTATIONS = (
         "appends have names of topics, not ids",
         holes.requests_have_names,
         _REMOTE_RECREATED,
-        20020,
+        20030,
         _CONTENTS,
     ),
     Mutation(

@@ -95,6 +95,20 @@ def test_what_a_remote_log_has_lost_is_copied_again_from_the_first_record_that_i
     assert (before_the_run.offset, before_the_run.run) == (20, None)
 
 
+def test_a_second_loss_is_noticed_where_the_first_has_left_nothing_of_the_run() -> None:
+    source, lineage = SourceLog("s", 0, 500), Lineage(1, "s", "r", None, Run(118, 129, 119, 12))
+    first = place(ORDERS, Resume(130, lineage), source, RemoteLog("r", 119), At.EARLIEST)
+    assert isinstance(first, Begin)
+    assert (first.offset, first.run) == (118, Run(118, 117, 119, 0))
+    second = place(ORDERS, Resume(118, replace(lineage, run=first.run)), source, RemoteLog("r", 89), At.EARLIEST)
+    assert isinstance(second, Begin)
+    assert second.offset == 0, "which records are lost now is not known"
+    assert second.gap is not None
+    assert second.gap.reason.endswith("it lost records")
+    nothing = place(ORDERS, Resume(118, replace(lineage, run=first.run)), source, RemoteLog("r", 119), At.EARLIEST)
+    assert nothing == Begin(118, first.run)
+
+
 def test_a_loss_of_which_no_run_tells_lets_everything_be_copied_again() -> None:
     """As after a second truncation, before anything was acknowledged behind the first."""
     resume = Resume(100, replace(LINEAGE, run=None))

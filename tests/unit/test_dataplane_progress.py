@@ -192,6 +192,19 @@ def test_a_run_goes_on_where_an_earlier_holder_left_it_or_is_closed() -> None:
         assert progress.due().runs == closed
 
 
+def test_an_empty_run_goes_with_positions_only_until_there_is_something_in_it() -> None:
+    progress, empty = Progress(3), Run(10, 9, 30, 0)
+    progress.began(ORDERS, 10, Lineage(0, "source-id", "remote-id", None, empty), noted=False)
+    notes = progress.due()
+    assert notes.positions[0][2].run == empty
+    assert (notes.syncs, notes.runs, progress.open_runs().runs, progress.due_at_once().syncs) == ((), (), (), ())
+    progress.moved(ORDERS, [sent(10, 19, 30)], 20)
+    assert progress.due().syncs == ((OffsetSync(ORDERS, 19, 39), Run(10, 19, 30, 10)),)
+    progress.began(ORDERS, 10, Lineage(0, "source-id", "remote-id", None, empty), noted=False)
+    progress.moved(ORDERS, [sent(10, 19, 50)], 20)
+    assert progress.due().runs == ((ORDERS, (Run(10, 19, 30, 10),)),), "the empty one is not told of"
+
+
 def test_syncs_are_due_at_once_by_the_rule_of_mirror_maker() -> None:
     progress = begun(offset_lag_max=5)
     progress.moved(ORDERS, [sent(10, 10, 0)], 11)
