@@ -16,20 +16,17 @@ Those that exist are left as they are, and looked at: what is compacted away, or
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 from farshore.config.settings import FlowSettings
-from farshore.control.topic_configs import ALREADY_THERE, brokers_if_too_few, has_code, why_refused
+from farshore.control.topic_configs import ALREADY_THERE, brokers_if_too_few, has_code, made_by_others, why_refused
 from farshore.errors import KafkaError
 from farshore.kafka.changes import Outcomes, create_topics
 from farshore.kafka.cluster import Cluster
 from farshore.kafka.facts import NewTopic
 from farshore.naming import HEARTBEATS, board_topic, ledger_topic
-
-_SEEN_WITHIN_SECONDS = 5.0
 
 _COMPACT = {"cleanup.policy": "compact"}
 _HOUR_MS = 3_600_000
@@ -144,7 +141,7 @@ def ensure_internal_topics(flow: FlowSettings, source: Cluster, target: Cluster)
             continue
         there = cluster.topics()
         outcomes = _create(cluster, [each for each in wanted.values() if each.name not in there])
-        there |= _made_by_others(cluster, [name for name, error in outcomes.items() if has_code(error, ALREADY_THERE)])
+        there |= made_by_others(cluster, [name for name, error in outcomes.items() if has_code(error, ALREADY_THERE)])
         brokers = brokers_if_too_few(cluster, outcomes)
         for name, error in outcomes.items():
             topic = wanted[name]
@@ -164,16 +161,6 @@ def _create(cluster: Cluster, topics: list[InternalTopic]) -> Outcomes:
     # Some providers let nobody tune segments: better a slow start than none.
     plain = [replace(each, tuning={}) for each in topics if each.tuning and _refuses_settings(outcomes[each.name])]
     return outcomes | create_topics(cluster, [each.as_new() for each in plain])
-
-
-def _made_by_others(cluster: Cluster, names: list[str]) -> dict[str, int]:
-    """Topics that were made between our looking and our doing, once the brokers let us see them."""
-    there: dict[str, int] = {}
-    give_up = time.monotonic() + _SEEN_WITHIN_SECONDS
-    while not there.keys() >= set(names) and time.monotonic() < give_up:
-        there = cluster.topics()
-        time.sleep(0.1)
-    return there
 
 
 def _at_risk(cluster: Cluster, topics: list[InternalTopic]) -> Iterator[InternalTopicProblem]:

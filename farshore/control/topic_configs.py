@@ -14,9 +14,9 @@ from farshore.kafka.cluster import Cluster
 from farshore.kafka.facts import Configs, ConfigSource, ConfigValue, NewTopic
 
 ALREADY_THERE = "TOPIC_ALREADY_EXISTS"
-UNKNOWN_TOPIC = "UNKNOWN_TOPIC_OR_PART"
+UNKNOWN_TOPIC = "UNKNOWN_TOPIC_OR_PARTITION"
 _FACTOR_TOO_HIGH = "INVALID_REPLICATION_FACTOR"
-"""The client library's names for answers of brokers."""
+"""Kafka's names for answers of brokers."""
 
 _KNOWN_EVERYWHERE_WITHIN_SECONDS = 5.0
 
@@ -137,6 +137,17 @@ def why_refused(error: KafkaError, topic: NewTopic, factor_key: str, brokers: in
     return str(error)
 
 
+def made_by_others(cluster: Cluster, names: Collection[str]) -> dict[str, int]:
+    """All topics of the cluster, those included that were made between our looking and our doing, if there are any:
+    the broker we ask may not have heard of them yet."""
+    there: dict[str, int] = {}
+    give_up = time.monotonic() + _KNOWN_EVERYWHERE_WITHIN_SECONDS
+    while not there.keys() >= set(names) and time.monotonic() < give_up:
+        there = cluster.topics()
+        time.sleep(0.1)
+    return there
+
+
 def remote_topics(target: Cluster, sizes: Mapping[str, int], created: Collection[str]) -> dict[str, RemoteTopic]:
     """Existing remote topics, given with their partitions. Those just `created` get the time to become known."""
     answers = target.topic_configs(sizes)
@@ -159,5 +170,5 @@ def _value(answer: Configs | KafkaError | None, key: str) -> str | None:
 
 
 def has_code(answer: object, code: str) -> bool:
-    """Whether an answer is the refusal that the client library calls `code`."""
+    """Whether an answer is the refusal that Kafka calls `code`."""
     return isinstance(answer, RequestRefused) and answer.code == code

@@ -18,6 +18,7 @@ from farshore.control.topic_configs import (
     brokers_if_too_few,
     create_with_known_configs,
     has_code,
+    made_by_others,
     new_topics,
     remote_topics,
     why_refused,
@@ -111,7 +112,8 @@ def sync_topics(flow: FlowSettings, source: Cluster, target: Cluster, known: Col
     plan = plan_topics(flow, source_topics, target_topics)
     vanished, hidden = _no_longer_seen(source, [topic for topic in known if topic not in source_topics])
     applied = _apply(plan, settings, source, target, source_topics)
-    sizes = {**(target.topics() if applied.raced else target_topics), **applied.created, **applied.grown}
+    seen = made_by_others(target, applied.raced) if applied.raced else target_topics
+    sizes = {**seen, **applied.created, **applied.grown}
     left_out = {
         topic: TopicFailure(topic, name, applied.reason(topic, name, sizes), range(sizes.get(name, 0), partitions))
         for topic, name in plan.remote.items()

@@ -113,6 +113,23 @@ class NewTopic:
     configs: Mapping[str, str] = field(default_factory=dict)
 
 
+@dataclass(frozen=True, slots=True, order=True)
+class TopicAcl:
+    """What `principal` may do, or is denied, on the topic of exactly this name; on all topics, if it is `*`.
+
+    `operation` and `permission` are Kafka's words: READ, ALL; ALLOW, DENY.
+    """
+
+    topic: str
+    principal: str
+    host: str
+    operation: str
+    permission: str
+
+    def __str__(self) -> str:
+        return f"{self.principal} {self.permission} {self.operation} on {self.topic} from {self.host}"
+
+
 @dataclass(frozen=True, slots=True)
 class Record:
     """A small record, as read from an internal topic. `timestamp_ms` is that of its writer, -1 if not known."""

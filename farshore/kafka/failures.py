@@ -11,9 +11,6 @@ import time
 from threading import Lock
 
 from confluent_kafka import KafkaError as ClientError
-from confluent_kafka import KafkaException as ClientException
-
-from farshore.errors import AuthenticationFailed, KafkaError, PermissionDenied, RequestRefused, Unreachable
 
 _REFUSED_LOGIN = {"_AUTHENTICATION", "_SSL", "SASL_AUTHENTICATION_FAILED", "UNSUPPORTED_SASL_MECHANISM"}
 _NO_ANSWER = {"_TIMED_OUT", "_TRANSPORT", "_ALL_BROKERS_DOWN", "_RESOLVE", "_WAIT_COORD", "_TIMED_OUT_QUEUE"}
@@ -22,9 +19,6 @@ _NO_ANSWER = {"_TIMED_OUT", "_TRANSPORT", "_ALL_BROKERS_DOWN", "_RESOLVE", "_WAI
 _PREFIX = re.compile(r"^(?:[a-z_]+://)?(?P<broker>[^/ ]+)/(?:bootstrap|\d+): ")
 _SUFFIX = re.compile(r" \(after \d+ms in state [^)]*(?:\([^)]*\)[^)]*)*\)$")
 _ALERT = re.compile(r"alert (?:bad certificate|certificate required|unknown ca|certificate unknown|handshake failure)")
-
-
-CLOSED = "the brokers close the connection without a word, as they do when they expect a login (SASL) or TLS"
 
 
 class Complaints:
@@ -76,23 +70,6 @@ class Complaints:
         """What the network said last."""
         with self._lock:
             return self._transport
-
-
-def translated(error: ClientError | ClientException, cluster: str, what: str, complaints: Complaints) -> KafkaError:
-    """`error`, which happened to cluster `cluster` while doing `what`, as one of Farshore's."""
-    reason = error.args[0] if isinstance(error, ClientException) else error
-    name = reason.name()
-    if name in _REFUSED_LOGIN or (name in _NO_ANSWER and complaints.login is not None):
-        said = complaints.login or _tidy(reason.str())
-        return AuthenticationFailed(f"{cluster}: {said}", cluster=cluster)
-    if name in _NO_ANSWER:
-        said = complaints.transport or (CLOSED if complaints.down_for else "no answer in time")
-        return Unreachable(f"{cluster}: {what}: {said}", cluster=cluster)
-    if name.endswith("_AUTHORIZATION_FAILED"):
-        return PermissionDenied(f"{cluster}: {what}: not allowed ({name})", cluster=cluster)
-    return RequestRefused(
-        f"{cluster}: {what}: {_tidy(reason.str())} ({name})", cluster=cluster, code=name, retriable=reason.retriable()
-    )
 
 
 def _tidy(text: str) -> str:

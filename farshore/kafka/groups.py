@@ -7,20 +7,18 @@ are none. Each group has an answer of its own, on the terms of `farshore.kafka.c
 
 from __future__ import annotations
 
-import asyncio
-import time
+import re
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from typing import Any, TypeVar
 
-from confluent_kafka import ConsumerGroupState, ConsumerGroupType
-
-from farshore.errors import KafkaError, RequestRefused, Unreachable
+from farshore.errors import KafkaError, RequestRefused
+from farshore.kafka.admin.group_messages import ListedGroup
+from farshore.kafka.admin.words import unless_none_answers
 from farshore.kafka.cluster import Cluster
 from farshore.kafka.facts import Answers
 from farshore.kafka.raw_group_requests import Committed
-from farshore.kafka.raw_groups import UNKNOWN_MEMBER_ID, GroupCoordinators
+from farshore.kafka.raw_groups import UNKNOWN_MEMBER_ID
 from farshore.model import TopicPartition
 
 __all__ = [
@@ -28,9 +26,6 @@ __all__ = [
     "committed_offsets", "list_groups", "refused_as_live", "with_states", "write_offsets",
 ]  # fmt: skip
 
-T = TypeVar("T")
-
-_LIST_AGAIN_AFTER_SECONDS = 0.2
 _LIST_WITHIN_SECONDS = 10.0
 
 _UNKNOWN = "UNKNOWN"
@@ -47,7 +42,7 @@ class GroupKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """`state` is Kafka's word in capitals, UNKNOWN for one that the client library does not know."""
+    """`state` is Kafka's word in capitals, UNKNOWN where the brokers are too old to list it."""
 
     name: str
     kind: GroupKind
@@ -74,46 +69,32 @@ Refusals = Mapping[TopicPartition, KafkaError]
 def list_groups(cluster: Cluster) -> Groups:
     """All groups of consumers that we may see, with their states. One request a broker.
 
-    The library reports a broker whose connection was just lost as one without groups: it is asked again for a while.
+    A broker that does not answer, or is still loading its groups, is asked again for a while.
     """
-    give_up = time.monotonic() + min(_LIST_WITHIN_SECONDS, cluster.timeout)
-    while True:
-        future = cluster._admin.list_consumer_groups(request_timeout=cluster.timeout)
-        listed: Any = cluster._answer(future, "list groups")
-        failures = [cluster._translated(error, "list groups") for error in listed.errors or ()]
-        if not any(isinstance(each, Unreachable) for each in failures) or time.monotonic() > give_up:
-            break
-        time.sleep(_LIST_AGAIN_AFTER_SECONDS)
-    found = {each.group_id: Group(each.group_id, _kind(each), _state(each)) for each in listed.valid}
-    if failures and not found:
-        raise failures[0]
-    return Groups(found, tuple(failures))
+    listing = cluster.ask(lambda admin: admin.groups.listing(min(_LIST_WITHIN_SECONDS, admin.timeout)))
+    found = {name: Group(name, _kind(each), _state(each.state)) for name, each in listing.of_consumers.items()}
+    return Groups(found, listing.failures)
 
 
 def with_states(cluster: Cluster, groups: Iterable[Group]) -> dict[str, Group]:
     """The groups by name; those of unknown state have been asked for it one by one, as brokers before 2.6 want it.
 
-    UNKNOWN stays for the states in which a KIP-848 group changes hands, and where no answer was to be had.
+    UNKNOWN stays where no answer was to be had.
     """
     known = {each.name: each for each in groups}
     unclear = [name for name, each in known.items() if each.state == _UNKNOWN]
     if not unclear:
         return known
-    futures = cluster._admin.describe_consumer_groups(unclear, request_timeout=cluster.timeout)
-    for name, answer in cluster._answers(futures, "describe groups").items():
+    answers = cluster.ask(lambda admin: admin.groups.describe(unclear, with_operations=False))
+    for name, answer in answers.items():
         if not isinstance(answer, KafkaError):
-            known[name] = replace(known[name], state=_state(answer))
+            known[name] = replace(known[name], state=_state(answer.membership.state))
     return known
 
 
 def committed_offsets(cluster: Cluster, groups: Collection[str]) -> Answers[Mapping[TopicPartition, Committed]]:
     """What each group has committed, on every partition; nothing at all for one that does not exist."""
-
-    async def fetch() -> Answers[Mapping[TopicPartition, Committed]]:
-        async with _coordinators(cluster) as coordinators:
-            return {**await coordinators.fetch(groups)}
-
-    return _unless_nobody_answers(asyncio.run(fetch()))
+    return unless_none_answers({**cluster.ask(lambda admin: admin.groups.coordinators.fetch(groups))})
 
 
 def write_offsets(cluster: Cluster, wanted: Mapping[str, Mapping[TopicPartition, Committed]]) -> Answers[Refusals]:
@@ -121,12 +102,7 @@ def write_offsets(cluster: Cluster, wanted: Mapping[str, Mapping[TopicPartition,
 
     A group with members is refused by the brokers: see `refused_as_live`.
     """
-
-    async def commit() -> Answers[Refusals]:
-        async with _coordinators(cluster) as coordinators:
-            return {**await coordinators.commit(wanted)}
-
-    return _unless_nobody_answers(asyncio.run(commit()))
+    return unless_none_answers({**cluster.ask(lambda admin: admin.groups.coordinators.commit(wanted))})
 
 
 def refused_as_live(error: KafkaError) -> bool:
@@ -134,24 +110,14 @@ def refused_as_live(error: KafkaError) -> bool:
     return isinstance(error, RequestRefused) and error.code == UNKNOWN_MEMBER_ID
 
 
-def _coordinators(cluster: Cluster) -> GroupCoordinators:
-    return GroupCoordinators(cluster.connection, alias=cluster.alias, timeout=cluster.timeout)
-
-
-def _unless_nobody_answers(answers: Answers[T]) -> Answers[T]:
-    lost = [each for each in answers.values() if isinstance(each, Unreachable)]
-    if lost and len(lost) == len(answers):
-        raise lost[0]
-    return answers
-
-
-def _kind(listed: Any) -> GroupKind:
-    if listed.is_simple_consumer_group:
+def _kind(listed: ListedGroup) -> GroupKind:
+    """A group that no member ever joined has no protocol."""
+    if not listed.protocol_type:
         return GroupKind.SIMPLE
-    kinds = {ConsumerGroupType.CLASSIC: GroupKind.CLASSIC, ConsumerGroupType.CONSUMER: GroupKind.CONSUMER}
-    return kinds.get(getattr(listed, "type", None), GroupKind.UNKNOWN)  # type: ignore[arg-type]
+    kinds = {each.value: each for each in (GroupKind.CLASSIC, GroupKind.CONSUMER)}
+    return kinds.get(listed.type, GroupKind.UNKNOWN)
 
 
-def _state(listed: Any) -> str:
-    state = getattr(listed, "state", None)  # the library leaves it out where the broker did
-    return state.name if isinstance(state, ConsumerGroupState) else _UNKNOWN
+def _state(said: str) -> str:
+    """In capitals: PREPARING_REBALANCE for PreparingRebalance."""
+    return re.sub(r"(?<=[a-z])(?=[A-Z])", "_", said).upper() or _UNKNOWN

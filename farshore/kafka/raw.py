@@ -75,10 +75,9 @@ class RawCluster:
         dial: Dial = log_in,
     ) -> None:
         self.alias = alias
-        self._brokers = Brokers(
-            connection, alias=alias, client_id=client_id, request_timeout=request_timeout, dial=dial
-        )
-        self._coordinators = Coordinators(self._brokers, alias=alias)
+        self.brokers = Brokers(connection, alias=alias, client_id=client_id, request_timeout=request_timeout, dial=dial)
+        """For those who ask the same cluster about other things than its logs."""
+        self._coordinators = Coordinators(self.brokers, alias=alias)
 
     async def __aenter__(self) -> Self:
         return self
@@ -90,7 +89,7 @@ class RawCluster:
 
     async def close(self) -> None:
         """Close all connections; whoever still waits gets Unreachable. Takes a second at most."""
-        await self._brokers.close()
+        await self.brokers.close()
 
     async def metadata(self, topics: Iterable[str] | None) -> ClusterMetadata:
         """Leaders, partitions and topic ids of `topics`, of all if None; never creates a topic.
@@ -98,9 +97,9 @@ class RawCluster:
         Asks up to three of the brokers known, then the bootstrap servers, one after the other, and so finds a cluster
         again whose brokers have all moved. The answer is where `fetch` and `produce` then find the brokers.
         """
-        found = await self._brokers.ask_anybody(Metadata(None if topics is None else tuple(sorted(topics))))
+        found = await self.brokers.ask_anybody(Metadata(None if topics is None else tuple(sorted(topics))))
         if found.brokers:
-            await self._brokers.replace(found.brokers)
+            await self.brokers.replace(found.brokers)
         return found
 
     async def fetch(
@@ -125,7 +124,7 @@ class RawCluster:
         """
         asked = without_session(partitions) if session is None else session.ask(partitions)
         request = Fetch(asked, max_wait, min_bytes, max_bytes, isolation_level, rack)
-        answer = await self._brokers.ask(broker, Purpose.FETCH, request)
+        answer = await self.brokers.ask(broker, Purpose.FETCH, request)
         if session is not None:
             session.answered(answer, isolation_level)
         if answer.error and asked.full:
@@ -154,12 +153,12 @@ class RawCluster:
         if acks == 0:
             raise ValueError("acks=0 asks for no answer, and so for no proof of anything")
         request = Produce(partitions, acks, timeout, transactional_id)
-        return await self._brokers.ask(broker, Purpose.PRODUCE, request, permit)
+        return await self.brokers.ask(broker, Purpose.PRODUCE, request, permit)
 
     def produce_losses(self) -> dict[int, int]:
         """How often the connection for appends was lost, by broker. One that restarted may no longer have what it had
         acknowledged, and with nothing under way nothing else tells."""
-        return self._brokers.losses(Purpose.PRODUCE)
+        return self.brokers.losses(Purpose.PRODUCE)
 
     async def list_offsets(
         self,
@@ -273,7 +272,7 @@ class RawCluster:
 
         async def ask(leader: int, some: Sequence[TopicPartition]) -> list[_OfPartitionT]:
             try:
-                return await self._brokers.ask(leader, Purpose.CONTROL, asked(metadata, some))
+                return await self.brokers.ask(leader, Purpose.CONTROL, asked(metadata, some))
             except Unreachable:
                 return [unanswered(partition, NETWORK_EXCEPTION) for partition in some]
             except RequestRefused:

@@ -1,8 +1,4 @@
-"""The coordinators of groups: found, and asked until they have more to say than "not yet".
-
-librdkafka can read offsets too, but ends the whole process when a coordinator has moved (its issue 5040), and so
-whenever a broker is restarted at the wrong moment.
-"""
+"""The coordinators of groups: found, and asked until they have more to say than "not yet"."""
 
 from __future__ import annotations
 
@@ -10,24 +6,19 @@ import asyncio
 from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping
 from functools import partial
 from itertools import islice
-from types import TracebackType
-from typing import Self, TypeVar
+from typing import TypeVar
 
-from farshore.config.security import Connection
 from farshore.errors import KafkaError, PermissionDenied, RequestRefused, Unreachable
 from farshore.kafka.raw_brokers import Brokers, Purpose
 from farshore.kafka.raw_errors import NONE, UNSUPPORTED_VERSION, Category, error_info
-from farshore.kafka.raw_group_requests import (
-    AboutGroups,
-    CommitOffsets,
-    Committed,
-    FetchOffsets,
-    FindGroupCoordinators,
-)
+from farshore.kafka.raw_group_requests import CommitOffsets, Committed, FetchOffsets, FindGroupCoordinators
+from farshore.kafka.raw_requests import Request
 from farshore.model import TopicPartition
 
 ValueT = TypeVar("ValueT")
 Outcomes = dict[str, ValueT | KafkaError]
+Asked = Request[dict[str, tuple[int, ValueT]]]
+"""Answers with an error code for each group, and with what to know if that is 0."""
 
 _GROUPS_A_REQUEST = 100
 _PAUSE_SECONDS = 0.2
@@ -52,30 +43,22 @@ class GroupCoordinators:
     Each group has an answer of its own; raised is only what keeps us from everybody.
     """
 
-    def __init__(self, connection: Connection, *, alias: str, timeout: float) -> None:
+    def __init__(self, brokers: Brokers, *, alias: str, timeout: float) -> None:
+        self._brokers = brokers
         self._alias = alias
         self._timeout = timeout
-        self._brokers = Brokers(connection, alias=alias, client_id="farshore", request_timeout=timeout)
         self._many = _GROUPS_A_REQUEST
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        await self._brokers.close()
 
     async def fetch(self, groups: Collection[str]) -> Outcomes[dict[TopicPartition, Committed]]:
         """What each group has committed; nothing for one that does not exist."""
-        return await self._ask(groups, FetchOffsets, "read the offsets of a group")
+        return await self.ask(groups, FetchOffsets, "read the offsets of a group")
 
     async def commit(
         self, offsets: Mapping[str, Mapping[TopicPartition, Committed]]
     ) -> Outcomes[dict[TopicPartition, KafkaError]]:
         """Commit for groups without members. The answers are the partitions that were refused."""
         what = "write the offsets of a group"
-        answers = await self._ask(offsets, lambda one: CommitOffsets((one[0],), offsets[one[0]]), what, at_a_time=1)
+        answers = await self.ask(offsets, lambda one: CommitOffsets((one[0],), offsets[one[0]]), what, at_a_time=1)
         return {
             group: answer
             if isinstance(answer, KafkaError)
@@ -83,13 +66,14 @@ class GroupCoordinators:
             for group, answer in answers.items()
         }
 
-    async def _ask(
+    async def ask(
         self,
         groups: Collection[str],
-        request: Callable[[list[str]], AboutGroups[ValueT]],
+        request: Callable[[list[str]], Asked[ValueT]],
         what: str,
         at_a_time: int = _GROUPS_A_REQUEST,
     ) -> Outcomes[ValueT]:
+        """What the coordinator of each group answers to `request`, which is about some of them."""
         give_up_at = asyncio.get_running_loop().time() + self._timeout
         answers: Outcomes[ValueT] = {}
         left = list(groups)
@@ -104,7 +88,7 @@ class GroupCoordinators:
         return answers
 
     async def _ask_once(
-        self, groups: list[str], request: Callable[[list[str]], AboutGroups[ValueT]], what: str, at_a_time: int
+        self, groups: list[str], request: Callable[[list[str]], Asked[ValueT]], what: str, at_a_time: int
     ) -> Outcomes[ValueT]:
         async def find(some: list[str]) -> Outcomes[int]:
             answer = await self._brokers.ask_anybody(FindGroupCoordinators(some))

@@ -155,7 +155,7 @@ def test_a_name_that_kafka_does_not_take_stops_no_other(scene: Scene) -> None:
     found = scene.sync()
     [failure] = found.failures
     assert (failure.topic, failure.partitions) == (long, range(1))
-    assert "(TOPIC_EXCEPTION)" in failure.reason
+    assert "(INVALID_TOPIC_EXCEPTION)" in failure.reason
     assert list(found.partitions) == [TopicPartition(topic, 0)]
 
 

@@ -9,7 +9,6 @@ from farshore.config import FlowSettings
 from farshore.control import TopicPlan, plan_topics, wanted_internal_topics
 from farshore.control.topic_configs import configs_at_creation, unknown_config
 from farshore.errors import RequestRefused
-from farshore.kafka import changes
 from farshore.kafka.facts import ConfigSource, ConfigValue, NewTopic
 
 __all__ = ["read_text"]
@@ -90,12 +89,6 @@ def test_only_a_setting_the_brokers_have_never_heard_of_is_given_up() -> None:
     assert unknown_config(refused("Invalid value burn for configuration cleanup.policy"), topic) is None
     assert unknown_config(refused("Unknown topic config name: of.the.future", "POLICY_VIOLATION"), topic) is None
     assert unknown_config(None, topic) is None
-
-
-def test_large_requests_are_cut_and_a_topic_larger_than_one_goes_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(changes, "_MOST_RECORDS_A_REQUEST", 10)
-    sizes = {"a": 4, "b": 6, "c": 1, "huge": 40, "d": 10}
-    assert list(changes._portions(sizes)) == [["a", "b"], ["c"], ["huge"], ["d"]]
 
 
 def test_a_flow_kept_for_its_heartbeats_alone_wants_no_other_topics_but_the_board_with_its_lock(

@@ -1,75 +1,84 @@
-"""What the client library says about groups, where it is not to be taken at its word."""
+"""Groups as brokers list them, some of which do not answer."""
 
 from __future__ import annotations
 
-from concurrent.futures import Future
-from datetime import timedelta
-from types import SimpleNamespace
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
-from confluent_kafka import KafkaError as ClientError
-from confluent_kafka import KafkaException
-from confluent_kafka.admin._group import ConsumerGroupListing
+from played_admin import PlayedBrokers, client
 
-from farshore.config.security import Connection
-from farshore.config.settings import AdminTuning, Client
 from farshore.errors import Unreachable
+from farshore.kafka import cluster as module
 from farshore.kafka import groups
+from farshore.kafka.admin import Admin
 from farshore.kafka.cluster import Cluster
-from farshore.kafka.groups import Group, GroupKind, Groups, list_groups
+from farshore.kafka.groups import Group, GroupKind, Groups, list_groups, with_states
 
-HERE = ConsumerGroupListing("g", True, "EMPTY", "CLASSIC")
-LOST = KafkaException(ClientError(ClientError._TRANSPORT))
-
-
-class Admin:
-    """Lists groups as told, one answer after the other; the last one again and again."""
-
-    def __init__(self, *answers: tuple[list[ConsumerGroupListing], list[KafkaException]]) -> None:
-        self._answers = list(answers)
-
-    def list_consumer_groups(self, **_: object) -> Future[Any]:
-        valid, errors = self._answers.pop(0) if len(self._answers) > 1 else self._answers[0]
-        future: Future[Any] = Future()
-        future.set_result(SimpleNamespace(valid=valid, errors=errors))
-        return future
-
-    def poll(self, _: float) -> int:
-        return 0
+HERE = {"group_id": "g", "protocol_type": "", "group_state": "Empty", "group_type": "Classic"}
+LOST = ConnectionResetError("cut off")
 
 
-def cluster(admin: Admin) -> Cluster:
-    tuning = AdminTuning(request_timeout=timedelta(seconds=1), client_id="")
-    made = Cluster("A", Client(Connection(("localhost:1",)), tuning, ()))
-    made.__dict__["_admin"] = admin
-    return made
-
-
-@pytest.fixture(autouse=True)
-def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(groups, "_LIST_AGAIN_AFTER_SECONDS", 0.01)
+@pytest.fixture
+def brokers(monkeypatch: pytest.MonkeyPatch) -> PlayedBrokers:
+    played = PlayedBrokers(2)
+    monkeypatch.setattr(module, "Admin", lambda alias, settings: Admin(alias, settings, dial=played.dial))
     monkeypatch.setattr(groups, "_LIST_WITHIN_SECONDS", 0.1)
+    return played
 
 
-def test_a_broker_whose_connection_was_lost_is_asked_again() -> None:
-    found = list_groups(cluster(Admin(([], [LOST]), ([HERE], []))))
+def listed(*found: dict[str, Any], error: int = 0) -> dict[str, Any]:
+    return {"throttle_time_ms": 0, "error_code": error, "groups": list(found)}
+
+
+def say(brokers: PlayedBrokers, *turns: Sequence[Any]) -> Cluster:
+    """What the brokers answer when they are asked for their groups, turn after turn; the last again and again."""
+    counts = dict.fromkeys(range(1, brokers.number + 1), 0)
+
+    def answer(broker: int, _: object) -> Any:
+        turn = turns[min(counts[broker], len(turns) - 1)]
+        counts[broker] += 1
+        return turn[broker - 1]
+
+    brokers.answers["ListGroups"] = answer
+    return Cluster("A", client(1))
+
+
+def test_a_broker_whose_connection_was_lost_is_asked_again(brokers: PlayedBrokers) -> None:
+    found = list_groups(say(brokers, (listed(), LOST), (listed(), listed(HERE))))
     assert found == Groups({"g": Group("g", GroupKind.SIMPLE, "EMPTY")})
 
 
-def test_no_groups_and_no_answer_are_told_apart() -> None:
-    assert list_groups(cluster(Admin(([], [])))) == Groups({})
+def test_a_coordinator_that_still_loads_its_groups_is_asked_again(brokers: PlayedBrokers) -> None:
+    found = list_groups(say(brokers, (listed(HERE), listed(error=14)), (listed(HERE), listed())))
+    assert found == Groups({"g": Group("g", GroupKind.SIMPLE, "EMPTY")})
+
+
+def test_no_groups_and_no_answer_are_told_apart(brokers: PlayedBrokers) -> None:
+    assert list_groups(say(brokers, (listed(), listed()))) == Groups({})
     with pytest.raises(Unreachable):
-        list_groups(cluster(Admin(([], [LOST]))))
+        list_groups(say(brokers, (LOST, LOST)))
 
 
-def test_a_broker_that_does_not_answer_hides_no_other_and_is_told() -> None:
-    found = list_groups(cluster(Admin(([HERE], [LOST]))))
+def test_a_broker_that_does_not_answer_hides_no_other_and_is_told(brokers: PlayedBrokers) -> None:
+    found = list_groups(say(brokers, (LOST, listed(HERE))))
     assert found.found.keys() == {"g"}
     [failure] = found.failures
-    assert str(failure) == "A: list groups: no answer in time"
+    assert str(failure) == "A: list groups: broker played:1: cut off; it is tried again"
 
 
-def test_a_group_without_a_state_is_taken_for_one_that_may_be_live() -> None:
-    [group] = list_groups(cluster(Admin(([ConsumerGroupListing("g", False)], [])))).found.values()
+def test_only_groups_of_consumers_are_listed(brokers: PlayedBrokers) -> None:
+    kinds = [
+        {**HERE, "group_id": kind, "protocol_type": kind, "group_state": "PreparingRebalance", "group_type": kind_of}
+        for kind, kind_of in (("consumer", "Consumer"), ("connect", "Classic"), ("share", "Share"))
+    ]
+    found = list_groups(say(brokers, (listed(*kinds), listed())))
+    assert found.found == {"consumer": Group("consumer", GroupKind.CONSUMER, "PREPARING_REBALANCE")}
+
+
+def test_a_group_without_a_state_is_taken_for_one_that_may_be_live(brokers: PlayedBrokers) -> None:
+    """As brokers before Kafka 2.6 list them."""
+    brokers.versions["ListGroups"] = 2
+    [group] = list_groups(say(brokers, (listed({**HERE, "protocol_type": "consumer"}), listed()))).found.values()
     assert (group.kind, group.state, group.idle) == (GroupKind.UNKNOWN, "UNKNOWN", False)
+    assert with_states(Cluster("A", client()), [Group("h", GroupKind.SIMPLE, "EMPTY")])["h"].idle

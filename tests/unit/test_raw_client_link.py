@@ -264,7 +264,7 @@ async def test_more_bytes_than_the_socket_takes_wait_outside_of_it() -> None:
         batches = [bytes([number]) * (4 << 20) for number in range(8)]
         sent = [asyncio.create_task(append(cluster, batch)) for batch in batches]
         await asyncio.sleep(0.3)
-        links = cluster._brokers._links.values()
+        links = cluster.brokers._links.values()
         frames = [link._connection._frames for link in links if isinstance(link._connection, BrokerConnection)]
         buffered = [each._transport.get_write_buffer_size() for each in frames if each and each._transport]
         assert 0 < max(buffered) <= (4 << 20) + (1 << 20) + 100

@@ -101,7 +101,7 @@ class RealSide:
         while True:
             whom = broker if transactional_id is None else await self.coordinator_of(transactional_id)
             try:
-                answer = await self.cluster._brokers.ask(whom, Purpose.CONTROL, request)
+                answer = await self.cluster.brokers.ask(whom, Purpose.CONTROL, request)
                 settled = not patient or not _UNSETTLED.intersection(errors_of(answer))
                 if settled or time.monotonic() > give_up_at:
                     return answer
@@ -124,7 +124,7 @@ class RealSide:
 
     async def coordinator_of(self, transactional_id: str) -> int:
         while transactional_id not in self._coordinators:
-            found = await self.cluster._brokers.ask_anybody(FindTransactionCoordinator(transactional_id))
+            found = await self.cluster.brokers.ask_anybody(FindTransactionCoordinator(transactional_id))
             if found.error:
                 await asyncio.sleep(0.05)
             else:
