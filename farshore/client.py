@@ -128,7 +128,8 @@ class Place:
     policy: ReplicationPolicy
 
     def topics(self) -> set[str]:
-        return set(Cluster(self.alias, self.admin).topics())
+        with Cluster(self.alias, self.admin) as cluster:
+            return set(cluster.topics())
 
     def checkpoints(self, source: str, timeout: float) -> Iterator[DatedCheckpoint]:
         """All there are of the flow from `source`, the latest of a group and partition last."""

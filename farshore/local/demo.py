@@ -158,6 +158,7 @@ class Demo:
             assert flow.source is not None
             admin = Cluster(topic.source, flow.source.source.admin)
             self._admins[topic.source] = admin
+            self._ending.callback(admin.close)
             for name, error in create_topics(admin, [NewTopic(topic.name, topic.partitions, 1)]).items():
                 if error is not None:
                     raise LocalClusterError(f"{topic.source}: {name} cannot be made: {error}")

@@ -121,7 +121,8 @@ class Service:
 def _cluster_id(cluster: Cluster) -> str | None:
     """None where it cannot be reached just now: its flows wait, and say so."""
     try:
-        return cluster.describe().cluster_id
+        with cluster:
+            return cluster.describe().cluster_id
     except KafkaError:
         return None
 

@@ -125,6 +125,10 @@ class FlowRunner:
     def _hold(self) -> None:
         flow = self._settings.flow
         source, target = (Cluster(alias, self._settings.side(alias).admin) for alias in (flow.source, flow.target))
+        with source, target:
+            self._hold_between(source, target)
+
+    def _hold_between(self, source: Cluster, target: Cluster) -> None:
         for cluster in (source, target):  # nothing is made on the one before the other has let us in
             with contextlib.suppress(RequestRefused):
                 cluster.describe()

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from farshore.kafka.admin.words import CODES_OF_ADMINS
 from farshore.kafka.raw_errors import DIFFERENT_FROM_JAVA, ERRORS
 from farshore.local.javatools import run_java
 
@@ -33,4 +34,6 @@ def test_names_and_advice_are_those_of_java_but_where_we_say_why_not(tmp_path: P
     java = {int(code): (name, *advice) for code, name, *advice in map(str.split, done.stdout.splitlines())}
     ours = {info.code: (info.name, str(info.retriable).lower(), str(info.refresh).lower()) for info in ERRORS.values()}
     assert {code: answer[0] for code, answer in ours.items()} == {code: java[code][0] for code in ours}
+    of_admins = {code: (name, str(retriable).lower()) for code, (name, retriable) in CODES_OF_ADMINS.items()}
+    assert of_admins == {code: java[code][:2] for code in of_admins}
     assert {code for code in ours if ours[code] != java[code]} == set(DIFFERENT_FROM_JAVA)

@@ -1,7 +1,7 @@
 """Rows for Kafka clients, besides connecting and logging in: what follows `consumer.`, `producer.`, `admin.`.
 
 Records are copied by Farshore's own client, which reads and appends whole batches; `consumer.` and
-`producer.` are its two ends. Administrative work and small internal records go through librdkafka.
+`producer.` are its two ends. Administrative work and small internal records go through the same connections.
 """
 
 from __future__ import annotations
@@ -237,7 +237,7 @@ ADMIN = (
     _admin.unused("default.api.timeout.ms", Type.INT, 60000,
         "How long an operation may take with all its retries.", _ONE_REQUEST, at_least(0)),
     _admin.unused("retries", Type.INT, 2**31 - 1, "How often a request is sent again.",
-        "as often as it takes", at_least(0)),
+        "questions are asked again for seconds, changes with the next pass", at_least(0)),
     _admin.refused("bootstrap.controllers", Type.LIST, (), "KRaft controllers to ask instead of brokers.",
         "Farshore talks to brokers"),
 )  # fmt: skip

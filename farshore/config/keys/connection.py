@@ -105,7 +105,7 @@ TLS = (
               "Whether the broker's certificate must name its host; empty switches that off.",
               check=_https_or_empty),
     _honoured("ssl.enabled.protocols", Type.LIST, ("TLSv1.2", "TLSv1.3"), "TLS versions that may be used.",
-              "none before TLSv1.2 is used; administrative connections take the best both sides know",
+              "none before TLSv1.2 is used; the lock of a flow takes the best both sides know",
               check=_tls_versions),
     _honoured("ssl.cipher.suites", Type.LIST, (), "Cipher suites that may be used; empty for all usual ones.",
               "which suite of TLS 1.3 is used cannot be chosen"),

@@ -7,6 +7,7 @@ hide the others. Only what makes the whole call senseless is raised, as a `farsh
 from __future__ import annotations
 
 import asyncio
+import ssl
 from collections.abc import Awaitable, Callable, Collection, Hashable, Iterable, Iterator, Mapping
 from types import TracebackType
 from typing import Self, TypeVar
@@ -64,9 +65,13 @@ class Admin:
         self.alias = alias
         self.timeout = client.tuning.request_timeout.total_seconds()
         client_id = client.tuning.client_id or "farshore"
-        self._raw = RawCluster(
-            client.connection, alias=alias, client_id=client_id, request_timeout=self.timeout, dial=dial
-        )
+        try:
+            self._raw = RawCluster(
+                client.connection, alias=alias, client_id=client_id, request_timeout=self.timeout, dial=dial
+            )
+        except ssl.SSLError as error:  # such as a key that does not belong to its certificate
+            message = f"{alias}: set up the connection: {error.reason or error}"
+            raise AuthenticationFailed(message, cluster=alias) from error
         self._asking = Asking(self._raw, timeout=self.timeout)
         self.groups = AdminGroups(self._asking, self._raw, timeout=self.timeout)
 

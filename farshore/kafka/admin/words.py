@@ -41,7 +41,7 @@ CODES_OF_ADMINS: dict[int, tuple[str, bool]] = {
     NOT_CONTROLLER: ("NOT_CONTROLLER", True),
     SECURITY_DISABLED: ("SECURITY_DISABLED", False),
     60: ("REASSIGNMENT_IN_PROGRESS", False),
-    67: ("GROUP_SUBSCRIBED_TO_TOPIC", False),
+    67: ("INVALID_PRINCIPAL_TYPE", False),
     69: ("GROUP_ID_NOT_FOUND", False),
     73: ("TOPIC_DELETION_DISABLED", False),
     77: ("STALE_BROKER_EPOCH", False),

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 
 from farshore.config import Settings
 from farshore.config.settings import AdminTuning, Client
@@ -41,10 +42,13 @@ _FLOW_CHECKS: dict[str, Callable[[FlowFacts], Iterator[Verdict]]] = {
 def preflight(settings: Settings) -> Report:
     """Look at all clusters of the configuration, and judge. Read only; every wait has an end; raises nothing."""
     looks = [Look(alias, _side(settings, alias)) for alias in settings.clusters]
-    with ThreadPoolExecutor(len(looks), thread_name_prefix="look") as pool:
-        clusters = tuple(pool.map(Look.first, looks))
-    by_alias = {look.alias: look for look in looks}
-    flows = tuple(observe(flow, by_alias[flow.flow.source], by_alias[flow.flow.target]) for flow in settings.flows)
+    with ExitStack() as ending:
+        for look in looks:
+            ending.callback(look.cluster.close)
+        with ThreadPoolExecutor(len(looks), thread_name_prefix="look") as pool:
+            clusters = tuple(pool.map(Look.first, looks))
+        by_alias = {look.alias: look for look in looks}
+        flows = tuple(observe(flow, by_alias[flow.flow.source], by_alias[flow.flow.target]) for flow in settings.flows)
     return judge(clusters, flows)
 
 

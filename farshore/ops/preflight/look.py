@@ -77,7 +77,7 @@ class Look:
     def _first(self) -> ClusterFacts:
         greetings = self._greet(self._connection.bootstrap_servers)
         if all(each.failure is not None for each in greetings):
-            # The client library would now try again and again, and then say less than the greetings do.
+            # The client would now try again for seconds, and then say no more than the greetings do.
             self._lost = True
             return ClusterFacts(alias=self.alias, connection=self._connection, greetings=greetings)
         description = self.attempt("log in", self.cluster.describe)
