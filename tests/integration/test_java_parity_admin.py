@@ -61,7 +61,7 @@ NULLABLE = {
     "IncrementalAlterConfigsRequest": {"resources.configs.value"},
     "IncrementalAlterConfigsResponse": {"responses.error_message"},
     "CreateTopicsRequest": {"topics.configs.value"},
-    "CreateTopicsResponse": {"topics.error_message", "topics.configs", "topics.configs.value"},
+    "CreateTopicsResponse": {"topics.error_message"},
     "CreatePartitionsRequest": {"topics.assignments"},
     "CreatePartitionsResponse": {"results.error_message"},
     "DescribeAclsRequest": {"resource_name_filter", "principal_filter", "host_filter"},

@@ -37,9 +37,7 @@ def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def created(asked: Any, code: int = 0, said: str | None = None) -> dict[str, Any]:
     rows = [
-        {"name": each["name"], "error_code": code, "error_message": said, "num_partitions": 1,
-         "replication_factor": 1, "configs": []}
-        for each in asked["topics"]
+        {"name": each["name"], "error_code": code, "error_message": said} for each in asked["topics"]
     ]  # fmt: skip
     return {"throttle_time_ms": 0, "topics": rows}
 

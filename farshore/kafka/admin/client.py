@@ -53,7 +53,7 @@ _TOPICS_A_REQUEST = 500
 
 _BROKERS_SHARE_OF_THE_TIME = 0.8
 """The brokers get to answer "not yet" before we stop listening."""
-_LEADERS_WITHIN_SECONDS = 5.0
+_LEADERS_WITHIN_SECONDS = 1.0
 _PAUSE_SECONDS = 0.2
 
 
