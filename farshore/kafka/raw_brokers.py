@@ -30,6 +30,8 @@ class Purpose(Enum):
     FETCH = "fetch"
     PRODUCE = "produce"
     CONTROL = "control"
+    GROUP = "group"
+    """Joining a group, which is answered when all members have joined; heartbeats must not wait behind it."""
 
 
 class Brokers:
