@@ -13,9 +13,10 @@ from farshore.dataplane import board
 from farshore.dataplane.assignment import Gap, Resume
 from farshore.dataplane.bookkeeping import Books, board_records, position_records
 from farshore.dataplane.picture import Picture
-from farshore.errors import CommandRefused
+from farshore.driver.loop import DriverLoop
+from farshore.driver.thread_lock import ThreadLock
+from farshore.errors import CommandRefused, RequestRefused
 from farshore.kafka.internal_topics.blocking import BlockingWriter
-from farshore.kafka.lock import FlowLock
 from farshore.model import Lineage, TopicPartition
 from farshore.naming import board_topic
 from farshore.ops.flows import Logs, positions_of, source_cluster, target_cluster
@@ -33,7 +34,7 @@ class Held:
     flow: FlowSettings
     picture: Picture
     _sizes: Mapping[str, int]
-    _lock: FlowLock
+    _lock: ThreadLock
 
     @property
     def books(self) -> Books:
@@ -71,8 +72,11 @@ def holding(
     missing = [problem.reason for problem in ensured.problems if problem.missing]
     if missing:
         raise CommandRefused(f"{flow.flow}: {missing[0]}")
-    lock = FlowLock(flow, on_lost=lambda: None)
+    loop = DriverLoop()
+    lock = ThreadLock(loop, flow, on_lost=lambda: None)
     with ExitStack() as stack:
+        loop.start()
+        stack.callback(loop.stop)
         lock.start()
         stack.callback(lock.release)
         _take(lock, flow, within, meanwhile)
@@ -83,14 +87,17 @@ def holding(
         yield Held(flow, sight.picture, ensured.partitions, lock)
 
 
-def _take(lock: FlowLock, flow: FlowSettings, within: float, meanwhile: Callable[[], None]) -> None:
+def _take(lock: ThreadLock, flow: FlowSettings, within: float, meanwhile: Callable[[], None]) -> None:
     where = f"the group {flow.worker.group_id} on {flow.flow.target}"
     give_up_at = time.monotonic() + within
     while not lock.wait(_LOOK_EVERY_SECONDS):
-        if lock.refusal is not None:
+        refusal = lock.refusal
+        if isinstance(refusal, RequestRefused) and refusal.code == "INCONSISTENT_GROUP_PROTOCOL":
             raise CommandRefused(
                 f"{flow.flow}: MirrorMaker 2 or a Connect cluster is running in {where}: stop it first"
             )
+        if refusal is not None:
+            raise refusal
         if time.monotonic() > give_up_at:
             raise CommandRefused(f"{flow.flow}: a Farshore holds the flow, or waits for it, in {where}: stop it first")
         meanwhile()

@@ -15,9 +15,9 @@ from farshore.driver.flow_client import FlowClient
 from farshore.driver.generation import NewJob
 from farshore.driver.loop import DriverLoop
 from farshore.driver.takeover import Taken
+from farshore.driver.thread_lock import ThreadLock
 from farshore.errors import AuthenticationFailed, FarshoreError, KafkaError, RequestRefused
 from farshore.kafka.cluster import Cluster
-from farshore.kafka.lock import FlowLock
 from farshore.service.copying import Copying
 from farshore.service.figures import FlowFigures, FlowState, FlowStatus
 from farshore.service.upkeep import Upkeep
@@ -134,7 +134,7 @@ class FlowRunner:
                 cluster.describe()
         ensured = self._ensure_internal_topics(source, target)
         self._lost.clear()
-        lock = FlowLock(self._settings, on_lost=self._lost.set)
+        lock = ThreadLock(self._loop, self._settings, on_lost=self._lost.set)
         self._client = FlowClient(self._loop, self._settings)
         self._client.open()
         lock.start()
@@ -168,7 +168,7 @@ class FlowRunner:
             raise RequestRefused(missing[0], cluster=flow.target, code="INTERNAL_TOPIC_MISSING", retriable=True)
         return ensured
 
-    def _wait_for(self, lock: FlowLock) -> bool:
+    def _wait_for(self, lock: ThreadLock) -> bool:
         """Whether the lock is held; False if we are to stop first, or if the flow is handed back: a standby would take
         up what was given to MirrorMaker 2."""
         told = None
@@ -198,7 +198,7 @@ class FlowRunner:
             self._number = taken.generation
         return taken
 
-    def _work(self, source: Cluster, target: Cluster, ensured: InternalTopics, lock: FlowLock, taken: Taken) -> None:
+    def _work(self, source: Cluster, target: Cluster, ensured: InternalTopics, lock: ThreadLock, taken: Taken) -> None:
         """Until we are to stop, the flow is lost, handed back, or, with `once`, done."""
         settings, picture = self._settings, self._client.picture
         if settings.copies and not self.stopping.is_set():
@@ -247,7 +247,7 @@ class FlowRunner:
         _log.info("%s: somebody has asked for it to be handed back", self._settings.flow)
         self._handed_back = True
 
-    def _regained(self, lock: FlowLock) -> bool:
+    def _regained(self, lock: ThreadLock) -> bool:
         """Whether the lock is held again and nobody else had the flow meanwhile, so that the slots, which pause without
         a lease, may go on with what they have in flight. False if somebody had, or if we are to stop."""
         _log.warning("%s: the lock was lost, and copying pauses until it is held again", self._settings.flow)
