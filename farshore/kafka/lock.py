@@ -189,9 +189,7 @@ class FlowLock:
             joined = await self._beating_meanwhile(joining)
         except (Unreachable, TimeoutError, Refused):
             if given_in is None:
-                # The request may yet take effect, when we have joined again and hold the flow. It would say in our name
-                # that we do not, and another would be given it: so the name must not be ours any more.
-                self._left_behind, self._member, self._generation = self._member, NEW_MEMBER, NO_GENERATION
+                self._take_another_name()
             raise
         if joined.error == GroupError.MEMBER_ID_REQUIRED:
             self._member = joined.member
@@ -213,6 +211,11 @@ class FlowLock:
         self._given_in = joined.generation if self._board in read_assignment(synced.assignment) else None
         self._must_join, self._has_joined, self.refusal = False, True, None
         self._tell()
+
+    def _take_another_name(self) -> None:
+        """A join whose answer was lost may yet take effect, when we have joined again and hold the flow. It would say
+        in our name that we do not, and another would be given it: so the name must not be ours any more."""
+        self._left_behind, self._member, self._generation = self._member, NEW_MEMBER, NO_GENERATION
 
     async def _beating_meanwhile(self, request: Request[AnswerT]) -> AnswerT:
         """The answer to a request that waits for other members. Heartbeats prove meanwhile that we still belong to the

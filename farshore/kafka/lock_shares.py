@@ -32,7 +32,8 @@ def share_out(members: Sequence[tuple[str, bytes]]) -> dict[str, bytes]:
 
 
 def _read(metadata: bytes) -> Subscription:
-    """One that says nothing that we understand wants nothing."""
+    """What a member says of itself. One that says nothing that we understand wants nothing: it must not keep the others
+    from what they want."""
     try:
         return read_subscription(metadata)
     except MalformedRecord:

@@ -26,6 +26,7 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 from records import alter_topic, create_topic
 from simulation.conformance.leaders import LeaderRun
+from simulation.conformance.membership import MembershipRun
 from simulation.conformance.recreating import RecreatingRun
 from simulation.conformance.running import Run
 from simulation.conformance.script import Alter, DeleteRecords
@@ -130,6 +131,32 @@ def test_topics_made_again_are_told_from_those_before_them_alike(source_cluster:
         answers += asyncio.run(run_recreating(source_cluster.bootstrap_servers, seed, f"{topic[-8:]}-{seed}", 300))
     for seen in ("Produce 0", "Produce 100", "Fetch 0", "Fetch 3", "Fetch 100", "Fetch 103", "Fetch 106"):
         assert answers[seen], f"{seen} was not seen: {answers}"
+
+
+STEPS_OF_A_GROUP, GROUPS_AT_ONCE = 100, 3
+
+
+async def run_groups(servers: str, seed: int, name: str, groups: int, *, silence: bool) -> Counter[str]:
+    runs = [MembershipRun(seed + number, servers, f"{name}-{number}") for number in range(groups)]
+    for first in range(0, groups, GROUPS_AT_ONCE):
+        some = runs[first : first + GROUPS_AT_ONCE]
+        await asyncio.gather(*(run.go(STEPS_OF_A_GROUP, silence=silence) for run in some))
+    return sum((run.answers for run in runs), Counter())
+
+
+def test_the_model_keeps_groups_like_a_real_broker(source_cluster: Cluster, topic: str) -> None:
+    answers = asyncio.run(run_groups(source_cluster.bootstrap_servers, 1, topic[-8:], 3, silence=False))
+    for answered in ("JoinGroup 0", "SyncGroup 0", "Heartbeat 0", "Heartbeat 27", "LeaveGroup 0"):
+        assert answers[answered], f"never: {answered}"
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+def test_the_model_takes_silent_members_out_of_groups_like_a_real_broker(source_cluster: Cluster, topic: str) -> None:
+    seed = first_seed()
+    print(f"seeds from {seed}")
+    answers = asyncio.run(run_groups(source_cluster.bootstrap_servers, seed, topic[-8:], 12, silence=True))
+    print(*(f"{what}: {count}" for what, count in sorted(answers.items())), sep="\n")
 
 
 LOSSY_PARTITIONS, SAFE_PARTITIONS = 8, 4

@@ -60,8 +60,8 @@ def requests(rng: random.Random) -> list[tuple[Request[Any], str, str]]:
             word(data),
         ),
         (
-            SyncGroup(group, number, member, PROTOCOL_TYPE, COOPERATIVE_STICKY, {"somebody": data}),
-            "somebody",
+            SyncGroup(group, number, member, PROTOCOL_TYPE, COOPERATIVE_STICKY, {"another": data}),
+            "another",
             word(data),
         ),
         (Heartbeat(group, number, member), "", word(b"")),

@@ -15,9 +15,10 @@ from farshore.driver.generation import Generation, OrderOf
 from farshore.driver.takeover import Taken, take_over
 from farshore.errors import FarshoreError, KafkaError
 from farshore.kafka.internal_topics.writer import InternalWriter
+from farshore.kafka.lock import FlowLock, LockPlace
 from farshore.kafka.raw import RawCluster
 from farshore.model import TopicPartition
-from simulation.lock import SESSION_SECONDS
+from simulation.holders import GROUP
 from simulation.slots import Job, SlotProcess
 from simulation.timeline import ProcessLoop
 
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from simulation.world import World
 
 _LOOK_EVERY = 0.25
+_SESSION_SECONDS = 6.0
 
 
 class DriverProcess:
@@ -33,13 +35,20 @@ class DriverProcess:
         self.name = name
         rate, skew = world.clock()
         self.loop = ProcessLoop(world.line, name, rate=rate, skew=skew)
-        self.held = False
+        place = LockPlace(world.connection("B"), "B", name, GROUP, world.board_topic, _SESSION_SECONDS)
+        self.lock = FlowLock(
+            place, on_change=self._lock_changed, clock=self.loop.clock, dial=world.network.dial(self.loop)
+        )
         self.stopping = False
         self.jobs: dict[int, Job] = {}
         self.generation: Generation | None = None
         self._shares: list[tuple[Any, ...]] = []
         self._tasks: set[asyncio.Task[None]] = set()
         self.loop.call_soon(self._begin)
+
+    @property
+    def held(self) -> bool:
+        return self.lock.held
 
     @property
     def working(self) -> bool:
@@ -76,7 +85,7 @@ class DriverProcess:
                 self.world.line.after(chance.uniform(0.5, 5), setattr, process, "orphaned", True)
 
     def _begin(self) -> None:
-        self.spawn(self._heartbeat())
+        self.spawn(self.lock.run())
         self.spawn(self._run())
 
     def _done(self, task: asyncio.Task[None]) -> None:
@@ -85,23 +94,10 @@ class DriverProcess:
             said = "".join(traceback.format_exception(error))
             self.world.trace.fail("CRASH", f"{self.name}: {said[-1200:]}")
 
-    async def _heartbeat(self) -> None:
-        """The lock is lost when the coordinator gives it to another, and when it cannot be asked."""
-        world = self.world
-        while True:
-            answer: asyncio.Future[bool] = self.loop.create_future()
-            world.line.after(world.network.quick(), self._ask, answer)
-            try:
-                async with asyncio.timeout(SESSION_SECONDS):
-                    self.held = await answer
-            except TimeoutError:
-                self.held = False
-            await asyncio.sleep(1.0)
-
-    def _ask(self, answer: asyncio.Future[bool]) -> None:
-        """At the coordinator."""
-        held = self.world.lock.heartbeat(self.name)
-        self.world.line.after(self.world.network.quick(), self.loop.inject, _settle, answer, held)
+    def _lock_changed(self, held: bool) -> None:
+        self.world.trace.event(f"{self.name} {'holds' if held else 'has lost'} the lock")
+        if held:
+            self.world.holders.became(self)
 
     async def _run(self) -> None:
         while not self.stopping:
@@ -113,6 +109,7 @@ class DriverProcess:
             except FarshoreError as error:
                 self.world.trace.event(f"{self.name}: {error}")
                 await asyncio.sleep(1.0)
+        await self.lock.release()
 
     async def _hold(self) -> None:
         world, clock = self.world, self.loop.clock
@@ -196,8 +193,3 @@ class DriverProcess:
                 if self.held:
                     return True
         return False
-
-
-def _settle(future: asyncio.Future[bool], value: bool) -> None:
-    if not future.done():
-        future.set_result(value)

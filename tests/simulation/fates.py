@@ -22,9 +22,17 @@ class Fate(StrEnum):
 APIS = (
     "Metadata", "ListOffsets", "OffsetForLeaderEpoch", "Fetch", "Produce",
     "FindTransactionCoordinator", "InitProducerId", "AddPartitionsToTxn", "EndTxn",
+    "FindGroupCoordinators", "JoinGroup", "SyncGroup", "Heartbeat",
 )  # fmt: skip
 
-_AIMED = {"Fetch": 0.004, "Produce": 0.01, "Metadata": 0.02, "EndTxn": 0.2, "AddPartitionsToTxn": 0.05}
+_AIMED = {
+    "Fetch": 0.004,
+    "Produce": 0.01,
+    "Metadata": 0.02,
+    "EndTxn": 0.2,
+    "AddPartitionsToTxn": 0.05,
+    "Heartbeat": 0.1,
+}
 _AIMED_AT_RARE_ONES = 0.25
 
 

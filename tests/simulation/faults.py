@@ -10,6 +10,7 @@ from farshore.wire.batch import Codec
 from farshore.wire.records import Encoded, Producer, encode_batches
 from farshore.wire.records_v2 import body_of
 from simulation.fates import Fate
+from simulation.holders import GROUP
 
 if TYPE_CHECKING:
     from simulation.slots import SlotProcess
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 _SECONDS = (0.1, 0.3, 0.3, 1, 1, 2, 5, 12)
 _FROZEN_SECONDS = (0.2, 0.2, 0.5, 0.5, 1, 1, 4, 9, 15, 30)
 _REPLACED_WITHIN = 13.0
+_LOADING_SECONDS = 0.2
 
 Strike = Callable[["World", Random], bool]
 
@@ -56,6 +58,9 @@ def _restart(world: World, chance: Random) -> bool:
     world.network.lose(lambda each: each.cluster.alias == alias and each.broker == broker, "the broker has ended")
     for log in [log for log in world.clusters[alias].logs.values() if log.leader == broker]:
         world.elect(alias, log)
+    cluster = world.clusters[alias]
+    if cluster.coordinator_of(GROUP) == broker:
+        cluster.move_coordinators(loading=_LOADING_SECONDS)
     return True
 
 
@@ -151,7 +156,10 @@ def _suspend_host(world: World, chance: Random) -> bool:
 
 
 def _lose_lock(world: World, _: Random) -> bool:
-    world.lock.lose()
+    """As if an operator had removed the members of the group."""
+    world.trace.event("the members of the group are removed")
+    world.holders.removed()
+    world.clusters["B"].groups.forget_members()
     return True
 
 

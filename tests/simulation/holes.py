@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 from dataclasses import replace
 from typing import Any
 
@@ -20,6 +21,7 @@ from farshore.dataplane.transaction import Transaction
 from farshore.kafka import raw_fetch_session
 from farshore.kafka.facts import Record
 from farshore.kafka.internal_topics.tail import Tail
+from farshore.kafka.lock_tenure import Tenure
 from farshore.kafka.raw import RawCluster
 from farshore.kafka.raw_batches import Produce
 from farshore.model import TopicPartition
@@ -285,3 +287,7 @@ def lease_checked_before_the_wait() -> list[Patch]:
 
     assert true is not None
     return [(LeasedCluster, "produce", produce)]
+
+
+def the_lock_is_held_until_the_coordinator_denies_it() -> list[Patch]:
+    return [(Tenure, "until", property(lambda _: math.inf))]

@@ -132,6 +132,12 @@ _ABORTING = replace(
 """What was copied by a transaction that is aborted is no more when it is to be copied again."""
 _OTHER_LOG = ("LOST", "STUCK", "REORDERED", "DOUBLED")
 
+_RIVALS = Options(
+    crowd=False,
+    settings=(("standby", True), ("partitions", 2), ("slots", 1)),
+    often=(("freeze driver", 15.0), ("kill driver", 6.0), ("lose lock", 0.0)),
+)
+
 MUTATIONS = (
     Mutation(
         "A1",
@@ -146,7 +152,7 @@ MUTATIONS = (
         "a partition is released while outcomes are open",
         holes.release_forgets_open_outcomes,
         _EXACTLY,
-        20000,
+        20006,
         _CONTENTS,
     ),
     Mutation(
@@ -154,7 +160,7 @@ MUTATIONS = (
         "batches are sent again between positions and commit",
         holes.sends_again_while_it_commits,
         _SPLITTING,
-        20003,
+        20019,
         _CONTENTS,
     ),
     Mutation(
@@ -162,7 +168,7 @@ MUTATIONS = (
         "a partition taken back begins at sequence 0",
         holes.sequences_begin_again,
         _BACK_AND_FORTH,
-        20014,
+        20043,
         _CONTENTS,
     ),
     Mutation(
@@ -170,7 +176,7 @@ MUTATIONS = (
         "pieces of a batch forget that it may be there",
         holes.pieces_lose_their_mark,
         replace(_APPENDED_AND_REFUSED, exactly_once=True),
-        20008,
+        20003,
         _CONTENTS,
     ),
     Mutation(
@@ -178,7 +184,7 @@ MUTATIONS = (
         "the same epoch goes on after a commit without answer",
         holes.goes_on_after_a_lost_answer,
         replace(_EXACTLY, aim=Aim("EndTxn", Fate.REPEATED)),
-        20004,
+        20006,
         _CONTENTS,
     ),
     Mutation(
@@ -186,7 +192,7 @@ MUTATIONS = (
         "a fenced slot takes its transactional id back",
         holes.takes_its_id_back,
         _REPLACED,
-        20065,
+        20088,
         _CONTENTS,
     ),
     Mutation(
@@ -197,7 +203,7 @@ MUTATIONS = (
         "the position passes a refused record",
         holes.position_passes_what_was_refused,
         _FORGETTING,
-        20004,
+        20002,
         _CONTENTS,
     ),
     Mutation(
@@ -205,7 +211,7 @@ MUTATIONS = (
         "a batch refused twice loses records",
         holes.refused_twice_loses_what_is_between,
         _REFUSING,
-        20003,
+        20004,
         _CONTENTS,
     ),
     Mutation(
@@ -213,7 +219,7 @@ MUTATIONS = (
         "what is acknowledged behind a refused record stays",
         holes.acknowledged_behind_what_is_refused,
         _APPENDED_AND_REFUSED,
-        20047,
+        20022,
         _STUCK,
     ),
     Mutation(
@@ -252,14 +258,14 @@ MUTATIONS = (
         _CONTENTS,
     ),
     Mutation(
-        "B6", "gaps follow their positions", holes.gaps_wait_for_the_next_report, _RETENTION, 20023, ("GAP UNTOLD",)
+        "B6", "gaps follow their positions", holes.gaps_wait_for_the_next_report, _RETENTION, 20004, ("GAP UNTOLD",)
     ),
     Mutation(
         "B7",
         "positions are not written again after an abort",
         holes.positions_are_not_written_again,
         _ABORTING,
-        20122,
+        20183,
         ("ABORTED POSITION LEFT",),
     ),
     Mutation(
@@ -278,7 +284,15 @@ MUTATIONS = (
         "the lease is checked before the wait",
         holes.lease_checked_before_the_wait,
         _LAPSING,
-        20051,
+        20015,
         ("WRITES WITHOUT LEASE",),
+    ),
+    Mutation(
+        "E1",
+        "the lock is held until the coordinator denies it",
+        holes.the_lock_is_held_until_the_coordinator_denies_it,
+        _RIVALS,
+        20032,
+        ("TWO HOLDERS",),
     ),
 )

@@ -28,11 +28,11 @@ from simulation.checks import Checks
 from simulation.contents import Contents
 from simulation.drivers import DriverProcess
 from simulation.faults import Faults
+from simulation.holders import Holders
 from simulation.kafka.cluster import ModelCluster
 from simulation.kafka.host import Host, ProduceFault
 from simulation.kafka.log import Log
 from simulation.leases import Leases
-from simulation.lock import Lock
 from simulation.network import ModelConnection, Network
 from simulation.odd_answers import OddAnswers
 from simulation.product import REST_SECONDS, altered
@@ -75,7 +75,6 @@ class World(Host):
         self.clusters = {alias: ModelCluster(alias, self) for alias in "AB"}
         self._create_topics()
         self.network = Network(self.line, self.chances, self.tally, self.clusters, self.setting.weather, options.aim)
-        self.lock = Lock(self.line, self.trace)
         self.shares = Shares(self.setting, self.chances)
         self.source = Source(self)
         self.slots: list[SlotProcess] = []
@@ -86,7 +85,7 @@ class World(Host):
         self._appended: dict[tuple[str, int, int], tuple[float, str]] = {}
         self._odd_answers = OddAnswers(self)
         self._late_marker = Rarely(self.chances.of("late marker"), 0.03)
-        self._steps, self.leases = Steps(self, options.step), Leases(self)
+        self._steps, self.leases, self.holders = Steps(self, options.step), Leases(self), Holders(self)
         self._checks, self._translation = Checks(self), TranslationCheck(self)
         self.network.watch_submit = self._submitted
         self.network.watch_arrival = self._arrived

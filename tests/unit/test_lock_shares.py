@@ -31,7 +31,7 @@ def has(generation: int) -> Subscription:
     return Subscription(("board",), (BOARD,), generation)
 
 
-def test_the_first_member_gets_a_board_that_nobody_has() -> None:
+def test_the_first_member_gets_a_board_that_no_member_has() -> None:
     assert shares(("a", wants("board")), ("b", wants("board"))) == {"a": (BOARD,), "b": ()}
 
 

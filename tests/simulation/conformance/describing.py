@@ -1,10 +1,11 @@
-"""DescribeTransactions: what a coordinator keeps of a transactional id, without changing it."""
+"""What coordinators keep of a transactional id, and of a group, told without changing it."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from aiokafka.protocol.admin import DescribeGroupsRequest_v1
 from aiokafka.protocol.api import RequestStruct, Response
 from aiokafka.protocol.types import CompactArray, CompactString, Int16, Int32, Int64, Schema, TaggedFields
 
@@ -70,3 +71,18 @@ class DescribeTransaction(Request[Described]):
             return Described("", -1, -1, frozenset())
         found = (TopicPartition(topic, number) for topic, numbers, _ in topics for number in numbers)
         return Described(state, producer_id, epoch, frozenset(found))
+
+
+@dataclass(frozen=True)
+class DescribeGroup(Request[tuple[str, frozenset[str]]]):
+    """Its state, as Kafka names it, and its members."""
+
+    group: str
+    structs = (DescribeGroupsRequest_v1,)
+
+    def build(self, struct_class: type[Any]) -> Any:
+        return struct_class([self.group])
+
+    def read(self, response: Any) -> tuple[str, frozenset[str]]:
+        ((_, _, state, _, _, members),) = response.groups
+        return state, frozenset(name for name, *_ in members)

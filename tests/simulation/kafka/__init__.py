@@ -4,6 +4,7 @@
     producer_state   what a log knows of each producer: epoch, the last five batches, the open transaction
     checks           what a leader checks before it appends, in the order of a real one
     transactions     the coordinator of transactions: every state, fences, timeouts, markers
+    groups           the coordinator of groups: members, generations, rebalances, sessions
     fetch_sessions   incremental fetches
     reading          a fetch: which partitions, how many bytes, when to answer
     cluster          brokers, leaders, topics, and what a test does to them

@@ -6,6 +6,16 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from farshore.kafka.raw_batches import Fetch, Produce
+from farshore.kafka.raw_group_requests import FindGroupCoordinators
+from farshore.kafka.raw_membership_requests import (
+    Heartbeat,
+    Joined,
+    JoinGroup,
+    LeaveGroup,
+    MembershipRequest,
+    Synced,
+    SyncGroup,
+)
 from farshore.kafka.raw_model import (
     At,
     ClusterMetadata,
@@ -59,8 +69,28 @@ class Answers:
                     host.call_at(host.now() + delay, reply, answer)
                 else:
                     reply(answer)
+            case JoinGroup() | SyncGroup() | Heartbeat() | LeaveGroup():
+                self._of_group(broker, request, client, reply)
             case _:
                 reply(self._at_once(broker, request))
+
+    def _of_group(self, broker: int, request: MembershipRequest[Any], client: str, reply: Reply) -> None:
+        groups, error = self._cluster.groups, self._cluster.not_coordinator(broker, request.group)
+        match request:
+            case JoinGroup():
+                if error:
+                    reply(Joined(error, -1, None, "", request.member, ()))
+                else:
+                    groups.join(request, client, reply)
+            case SyncGroup():
+                if error:
+                    reply(Synced(error, b""))
+                else:
+                    groups.sync(request, reply)
+            case Heartbeat():
+                reply(error or groups.heartbeat(request))
+            case LeaveGroup():
+                reply(error or groups.leave(request))
 
     def _at_once(self, broker: int, request: Request[Any]) -> Any:
         match request:
@@ -73,6 +103,9 @@ class Answers:
             case FindTransactionCoordinator():
                 found = self._cluster.coordinator_of(request.transactional_id)
                 return Outcome(codes.NONE, (found, self._cluster.address(found)))
+            case FindGroupCoordinators():
+                found_of = {group: self._cluster.coordinator_of(group) for group in request.groups}
+                return {group: (codes.NONE, (each, self._cluster.address(each))) for group, each in found_of.items()}
             case InitProducerId():
                 return self._init(broker, request)
             case AddPartitionsToTxn():

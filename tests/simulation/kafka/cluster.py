@@ -21,6 +21,7 @@ from simulation.kafka import codes
 from simulation.kafka.answers import Answers
 from simulation.kafka.checks import TopicSettings
 from simulation.kafka.fetch_sessions import FetchSessions
+from simulation.kafka.groups import Groups
 from simulation.kafka.host import Host
 from simulation.kafka.log import Log
 from simulation.kafka.transactions import Coordinator, State, Transaction
@@ -39,6 +40,7 @@ class ModelCluster:
         chance = host.rng("fetch session ids")
         self.sessions = {broker: FetchSessions(chance) for broker in self.brokers}
         self.coordinator = Coordinator(self._write_markers)
+        self.groups = Groups(host)
         self._partitions: dict[str, list[TopicPartition]] = {}
         self._answers = Answers(self)
         self._paused_until = dict.fromkeys(self.brokers, 0.0)
@@ -125,10 +127,11 @@ class ModelCluster:
         for log in self.logs.values():
             log.stop(broker)
 
-    # -- transactions
+    # -- transactions and groups
 
-    def coordinator_of(self, transactional_id: str) -> int:
-        place = zlib.crc32(transactional_id.encode()) + self._shift
+    def coordinator_of(self, name: str) -> int:
+        """Of a transactional id, or of a group."""
+        place = zlib.crc32(name.encode()) + self._shift
         return self.brokers[place % len(self.brokers)]
 
     def move_coordinators(self, *, loading: float = 0.0) -> None:
@@ -136,14 +139,15 @@ class ModelCluster:
         self._shift += 1
         for transactional_id in self.coordinator.transactions:
             self.coordinator.reload(transactional_id)
+        self.groups.reload(loading)
         self._loading_until = self.host.now() + loading
 
     @property
     def coordinators_loading(self) -> bool:
         return self.host.now() < self._loading_until
 
-    def not_coordinator(self, broker: int, transactional_id: str) -> int:
-        if self.coordinator_of(transactional_id) != broker:
+    def not_coordinator(self, broker: int, name: str) -> int:
+        if self.coordinator_of(name) != broker:
             return codes.NOT_COORDINATOR
         return codes.COORDINATOR_LOAD_IN_PROGRESS if self.coordinators_loading else codes.NONE
 
