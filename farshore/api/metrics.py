@@ -21,9 +21,9 @@ from farshore import __version__
 from farshore.control.group_offsets import Skip
 from farshore.dataplane.board import PassReport, Report
 from farshore.dataplane.trouble import Kind
+from farshore.driver.figures import FlowFigures, FlowState
 from farshore.errors import BadArgument
 from farshore.ops.sight import LAPSED_AFTER_SECONDS
-from farshore.service import FlowFigures, FlowState
 
 _log = logging.getLogger(__name__)
 

@@ -76,7 +76,7 @@ class _View:
 
     def note_lag(self) -> None:
         for each in self._demo.status:
-            self.most_behind[each.flow] = max(each.lag, self.most_behind.get(each.flow, 0))
+            self.most_behind[each.flow] = max(each.lag or 0, self.most_behind.get(each.flow, 0))
 
     def tables(self) -> RenderableType:
         rates = self._rates()

@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from farshore.service import FlowStatus
+from farshore.driver.figures import FlowStatus
 
 _NOISY = ("py4j", "aiokafka", "pyspark")
 
@@ -48,8 +48,8 @@ class FlowsView:
                 each.state[:60],
                 f"{records[each.flow]:,.0f}",
                 f"{size[each.flow] / 1e6:,.2f}",
-                f"{each.lag:,}",
-                f"{each.lag_seconds:,.1f} s",
+                _lag(each),
+                _behind(each),
                 f"{each.records:,}",
                 str(_in_trouble(each)),
             )
@@ -59,8 +59,7 @@ class FlowsView:
         records, size = self._measure(flows)
         return [
             f"{each.flow}  {each.state}  {records[each.flow]:,.0f} records/s  {size[each.flow] / 1e6:,.2f} MB/s  "
-            f"lag {each.lag:,}, {each.lag_seconds:,.1f} s"
-            + (f"  in trouble: {_in_trouble(each)}" if _in_trouble(each) else "")
+            f"lag {_lag(each)}, {_behind(each)}" + (f"  in trouble: {_in_trouble(each)}" if _in_trouble(each) else "")
             for each in flows
         ]
 
@@ -69,6 +68,14 @@ class FlowsView:
             self._records.rates({each.flow: each.records for each in flows}),
             self._bytes.rates({each.flow: each.bytes for each in flows}),
         )
+
+
+def _lag(flow: FlowStatus) -> str:
+    return "?" if flow.lag is None else f"{flow.lag:,}"
+
+
+def _behind(flow: FlowStatus) -> str:
+    return "?" if flow.lag_seconds is None else f"{flow.lag_seconds:,.1f} s"
 
 
 def _in_trouble(flow: FlowStatus) -> int:
@@ -83,11 +90,17 @@ def log_to(console: Console, level: int = logging.INFO) -> None:
         logging.getLogger(noisy).setLevel(logging.WARNING)
 
 
+class _UtcFormatter(logging.Formatter):
+    """Lines of brokers, of slots elsewhere and of this program are read side by side."""
+
+    converter = staticmethod(time.gmtime)
+
+
 class _ConsoleHandler(logging.Handler):
     def __init__(self, console: Console) -> None:
         super().__init__()
         self._console = console
-        self.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
+        self.setFormatter(_UtcFormatter("%(asctime)s %(levelname)s %(message)s", "%Y-%m-%dT%H:%M:%SZ"))
 
     def emit(self, record: logging.LogRecord) -> None:
         style = "yellow" if record.levelno >= logging.WARNING else "dim"

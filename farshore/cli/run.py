@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import signal
 import threading
 from contextlib import nullcontext
+from enum import StrEnum
 from pathlib import Path
 from types import FrameType
 from typing import Annotated
@@ -17,9 +19,19 @@ from rich.live import Live
 from farshore.api.metrics import MetricsServer
 from farshore.cli.live import FlowsView, log_to
 from farshore.config import load
-from farshore.service import Service
+from farshore.config.entries import Severity
+from farshore.driver.service import Service
+
+_log = logging.getLogger(__name__)
 
 _EVERY_SECONDS = 1.0
+
+
+class LogLevel(StrEnum):
+    DEBUG = "debug"
+    INFO = "info"
+    WARNING = "warning"
+    ERROR = "error"
 
 
 def run(
@@ -38,6 +50,7 @@ def run(
         list[str] | None, typer.Option(help="A property of Spark; may be repeated.", metavar="KEY=VALUE")
     ] = None,
     once: Annotated[bool, typer.Option("--once", help="Copy what is there now, then end.")] = False,
+    log_level: Annotated[LogLevel, typer.Option(help="Log nothing below this.")] = LogLevel.INFO,
     metrics: Annotated[
         str | None,
         typer.Option(
@@ -48,9 +61,7 @@ def run(
 ) -> None:
     """Mirror until SIGINT or SIGTERM, then stop in order. A second signal stops at once."""
     console = Console()
-    log_to(console if console.is_terminal else Console(stderr=True))
-    settings = load(config, only_targets=clusters or (), secrets_dir=secrets)
-    service = Service(settings, master=master, spark=_properties(conf or []), once=once)
+    log_to(console if console.is_terminal else Console(stderr=True), logging.getLevelNamesMapping()[log_level.upper()])
     stopping = threading.Event()
 
     def on_signal(_number: int, _frame: FrameType | None) -> None:
@@ -58,15 +69,24 @@ def run(
             os._exit(130)
         stopping.set()
 
-    # Before anything copies. SIGINT after the session exists: pyspark's own handler for it cancels all jobs.
-    signal.signal(signal.SIGTERM, on_signal)
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, on_signal)
+    settings = load(config, only_targets=clusters or (), secrets_dir=secrets)
+    service = Service(settings, master=master, spark=_properties(conf or []), once=once)
     with nullcontext() if metrics is None else MetricsServer(metrics, lambda: service.figures):
+        for finding in settings.findings:
+            if finding.severity is Severity.WARNING:
+                _log.warning("%s: %s", finding.origin, finding.message)
         service.start()
-        signal.signal(signal.SIGINT, on_signal)
-        _show_until(console, service, stopping)
-        service.stop()
+        try:
+            _show_until(console, service, stopping)
+        finally:
+            service.stop()
     for status in service.status:
-        print(f"{status.flow}: {status.records} records, {status.lag} left")
+        left = "unknown how many are left" if status.lag is None else f"{status.lag} left"
+        print(f"{status.flow}: {status.records} records, {left}")
+    if service.error is not None:
+        raise service.error
     if service.failed:
         raise typer.Exit(1)
 

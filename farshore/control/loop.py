@@ -1,13 +1,13 @@
-"""The control loop of one flow: passes, each on an interval of its own, in threads of the driver.
+"""The control loop of one flow: passes, each on an interval of its own, as tasks of the driver's event loop.
 
-One thread a pass: a slow one delays no other. The loop knows nothing of what passes do; it runs them, keeps in view how
-each stands, and says once what changed about that.
+What a pass does blocks, so each run has a thread: a slow one delays no other. The loop knows nothing of what passes do;
+it runs them, keeps in view how each stands, and says once what changed about that.
 """
 
 from __future__ import annotations
 
+import asyncio
 import logging
-import threading
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -17,18 +17,18 @@ from typing import Protocol
 from farshore.control.problems import Problem
 from farshore.errors import FarshoreError
 from farshore.model import Flow
+from farshore.threads import in_thread
 
 _log = logging.getLogger(__name__)
 
-STOP_WITHIN_SECONDS = 10.0
-_FIRST_RETRY_SECONDS = 5.0
+_RETRY_SECONDS = 5.0
 _SUBJECTS_NAMED = 5
 
 
 class Pass(Protocol):
     """One idempotent piece of upkeep, `every` so many seconds; never, if that is not above zero.
 
-    `run` is called from one thread, so never twice at once. It returns what it could not do beside all that it did,
+    `run` blocks; it is called in a thread, never twice at once. It returns what it could not do beside all that it did,
     and raises FarshoreError where it could do nothing at all. It must come to an end by itself: it is not interrupted.
     """
 
@@ -71,29 +71,20 @@ class PassState:
 
 
 class ControlLoop:
-    """Runs `passes` from `start` to `stop`, each at once and then on its interval. To be started once.
+    """Each of `passes` at once and then on its interval, while `run` runs.
 
     A run that takes longer than the interval leaves out those that it overlaps. A pass that failed as a whole, but may
-    succeed if tried again, is tried again sooner than on a long interval.
+    succeed if tried again, is tried again within seconds: a cluster that was away is not left alone for long.
     """
 
     def __init__(self, flow: Flow, passes: Iterable[Pass]) -> None:
-        self._stopping = threading.Event()
-        self._runners = [_Runner(flow, each, self._stopping) for each in passes if each.every > 0]
+        self._runners = [_Runner(flow, each) for each in passes if each.every > 0]
 
-    def start(self) -> None:
-        for runner in self._runners:
-            runner.thread.start()
-
-    def stop(self, within: float = STOP_WITHIN_SECONDS) -> None:
-        """No run begins any more, and those under way have ended, or `within` seconds are over.
-
-        A run that waits for brokers even then is left to end by itself, and its outcome forgotten.
-        """
-        self._stopping.set()
-        give_up = time.monotonic() + within
-        for runner in self._runners:
-            runner.end_before(give_up)
+    async def run(self) -> None:
+        """Until cancelled. A run under way is then left to end by itself, and its outcome forgotten."""
+        async with asyncio.TaskGroup() as running:
+            for runner in self._runners:
+                running.create_task(runner.run())
 
     @property
     def states(self) -> list[PassState]:
@@ -102,50 +93,37 @@ class ControlLoop:
 
 
 class _Runner:
-    """One pass in a thread of its own. `state` is replaced as a whole, so that others can read it at any time."""
+    """One pass. `state` is replaced as a whole, so that other threads can read it at any time."""
 
-    def __init__(self, flow: Flow, work: Pass, stopping: threading.Event) -> None:
+    def __init__(self, flow: Flow, work: Pass) -> None:
         self.state = PassState(work.name, work.every)
-        self.thread = threading.Thread(target=self._run, name=f"{flow} {work.name}", daemon=True)
-        self._who = f"{flow}: {work.name}"
+        self._name = f"{flow}: {work.name}"
         self._work = work
-        self._stopping = stopping
         self._told_failures: set[str] = set()
         self._told_problems: set[Problem] = set()
 
-    def end_before(self, give_up: float) -> None:
-        if self.thread.is_alive():
-            self.thread.join(max(0.0, give_up - time.monotonic()))
-        if self.thread.is_alive():
-            _log.warning("%s: has not ended in time, and is left to end by itself", self._who)
-
-    def _run(self) -> None:
+    async def run(self) -> None:
         every = self._work.every
-        retry_after = _FIRST_RETRY_SECONDS
         due = time.monotonic()
-        while not self._stopping.wait(max(0.0, due - time.monotonic())):
-            worth_a_retry = self._run_once()
+        while True:
+            await asyncio.sleep(max(0.0, due - time.monotonic()))
+            worth_a_retry = await self._run_once()
             now = time.monotonic()
-            if worth_a_retry and retry_after < every:
-                due = now + retry_after
-                retry_after *= 2
+            if worth_a_retry and every > _RETRY_SECONDS:
+                due = now + _RETRY_SECONDS
             else:
                 due += every * (1 + max(0.0, now - due) // every)
-            if not worth_a_retry:
-                retry_after = _FIRST_RETRY_SECONDS
 
-    def _run_once(self) -> bool:
+    async def _run_once(self) -> bool:
         """Whether the run failed as a whole in a way that may pass by itself."""
         began_at, began = datetime.now(UTC), time.monotonic()
         self.state = replace(self.state, running_since=began_at)
         problems: tuple[Problem, ...] = ()
         failure: Exception | None = None
         try:
-            problems = tuple(self._work.run())
+            problems = tuple(await in_thread(self._work.run, self._name))
         except Exception as error:
             failure = error
-        if self._stopping.is_set():
-            return False  # whatever went wrong may be our own going away
         reason = None if failure is None else self._failed(failure)
         if reason is None:
             self._completed(problems)
@@ -167,20 +145,20 @@ class _Runner:
         reason = str(error) if ours else f"a fault in Farshore, please report it: {type(error).__name__}: {error}"
         if reason not in self._told_failures:
             self._told_failures.add(reason)
-            _log.warning("%s: %s", self._who, reason, exc_info=None if ours else error)
+            _log.warning("%s: %s", self._name, reason, exc_info=None if ours else error)
         return reason
 
     def _completed(self, problems: Sequence[Problem]) -> None:
         """Says what is new. Problems told before stay told through runs that failed: those knew nothing of them."""
         new = [each for each in problems if each not in self._told_problems]
         for line in _grouped(new):
-            _log.warning("%s: %s", self._who, line)
+            _log.warning("%s: %s", self._name, line)
         since = self.state.degraded_since
         if since is not None and not problems:
-            _log.info("%s: fine again, after %d s", self._who, (datetime.now(UTC) - since).total_seconds())
+            _log.info("%s: fine again, after %d s", self._name, (datetime.now(UTC) - since).total_seconds())
         elif self.state.failure is not None:
             left = "1 problem" if len(problems) == 1 else f"{len(problems)} problems"
-            _log.info("%s: works again, but for what has been said (%s)", self._who, left)
+            _log.info("%s: works again, but for what has been said (%s)", self._name, left)
         self._told_failures.clear()
         self._told_problems = set(problems)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import math
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from farshore.clock import SYSTEM_CLOCK, Clock
 from farshore.dataplane import board
@@ -21,18 +22,31 @@ _READ_WITHIN_SECONDS = 20.0
 _LOOK_SECONDS = 0.5
 
 
+class LeaseRecord(NamedTuple):
+    """Where on the board a lease is, what its writer's clock said, and when it was heard by that of this process."""
+
+    offset: int
+    timestamp_ms: int
+    heard_at: float
+
+    def is_same(self, other: LeaseRecord) -> bool:
+        return self[:2] == other[:2]
+
+
 @dataclass(slots=True)
 class Picture:
     """The newest entry of each kind. Reports and plans are those of the lease's generation, and of others.
 
     `lease_at`, `reported_at` and `upkeep_at` are when the lease, each slot's report and the upkeep's were written, by
     their writers' clocks; `heard_at` is when each slot's report was heard here, by the monotonic clock of this process.
-    A reader in another thread finds both times of every report that it sees.
+    A reader in another thread finds both times of every report that it sees. `lease_records` has the newest record of
+    each generation and holder, with when it was heard.
     """
 
     clock: Clock = SYSTEM_CLOCK
     lease: board.Lease | None = None
     lease_at: float = 0.0
+    lease_records: dict[tuple[int, str], LeaseRecord] = field(default_factory=dict)
     plans: dict[int, board.Plan] = field(default_factory=dict)
     reports: dict[int, board.Report] = field(default_factory=dict)
     reported_at: dict[int, float] = field(default_factory=dict)
@@ -56,6 +70,9 @@ class Picture:
             return
         match entry:
             case board.Lease():
+                self.lease_records[entry.generation, entry.holder] = LeaseRecord(
+                    record.offset, record.timestamp_ms, self.clock.monotonic()
+                )
                 if self.lease is None or _counts(entry, self.lease):
                     self.lease, self.lease_at = entry, record.timestamp_ms / 1000
             case board.Plan():

@@ -16,7 +16,7 @@ from farshore.kafka.raw import Produced, ProducePartition, RawCluster
 from farshore.kafka.raw_errors import Category, error_info
 
 _REQUEST_BYTES = 4 << 20
-_STOP_WITHIN_SECONDS = 20.0
+_STOP_WITHIN_SECONDS = 4.0
 _FAR_SECONDS = 0.01
 _TICK_SECONDS = 0.1
 _REST_SECONDS = 60.0
@@ -54,7 +54,7 @@ class Sending:
             self._hand.sendable.set()
 
     async def finish(self) -> None:
-        """Wait for what is in flight, unless the target does not answer for 20 s."""
+        """Wait for what is in flight, unless the target does not answer for some seconds."""
         if self._requests:
             await asyncio.wait(self._requests, timeout=_STOP_WITHIN_SECONDS)
         for task in self._requests:

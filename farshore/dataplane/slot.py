@@ -171,7 +171,7 @@ class Slot:
     async def run(self, stop: asyncio.Event, until: Mapping[TopicPartition, int] | None = None) -> None:
         """Copy until `stop` is set, or until every partition in `until` has reached its upstream offset there.
 
-        Then no batch is in flight any more, unless the target does not answer for 20 s. A partition that cannot reach
+        Then no batch is in flight any more, unless the target stays silent. A partition that cannot reach
         it, because somebody would have to do something, is waited for ten seconds only: see `left`. Raises what broke a
         transaction off.
         """

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import os
 import re
+import signal
+import subprocess
 import sys
 import threading
-import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from types import MappingProxyType
@@ -18,11 +20,10 @@ from farshore.errors import ConfigError, SparkUnavailable
 
 _log = logging.getLogger(__name__)
 
-_FIRST_PAUSE_SECONDS = 0.5
-_LONGEST_PAUSE_SECONDS = 30.0
-
 _NEEDED = {
     "spark.python.worker.reuse": "true",
+    "spark.python.worker.idleTimeoutSeconds": "0",
+    "spark.python.worker.killOnIdleTimeout": "false",
     "spark.python.daemon.module": "farshore.dataplane.daemon",
     "spark.speculation": "false",
     "spark.task.maxFailures": "1",
@@ -31,7 +32,8 @@ _NEEDED = {
     "spark.api.mode": "classic",
 }
 """A second attempt of a slot beside the first, or executors that come and go, would copy twice. For the same reason it
-is not Spark that tries again what failed, but we, who know when that is safe."""
+is not Spark that tries again what failed, but the driver, which knows when that is safe. A slot gives Spark nothing for
+as long as it lives: it is no idle worker."""
 
 _QUICK_JAVA = "-XX:+IgnoreUnrecognizedVMOptions -XX:TieredStopAtLevel=1"
 """Java only places and holds slots; no record passes through it. To compile its code well would take longer, on cores
@@ -40,6 +42,7 @@ that slots and perhaps brokers share, than anything it ever does for us. Options
 _UNLESS_TOLD = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
+    "spark.python.task.killTimeout": "500ms",
     "spark.driver.defaultJavaOptions": _QUICK_JAVA,
     "spark.executor.defaultJavaOptions": _QUICK_JAVA,
 }
@@ -54,16 +57,21 @@ _WORKER_DIED = "Python worker exited unexpectedly"
 
 
 def open_session(
-    master: str | None, slots: int, *, conf: Mapping[str, str] = MappingProxyType({}), jvm_log: Path | None = None
+    master: str | None,
+    slots: int,
+    java: Java,
+    *,
+    conf: Mapping[str, str] = MappingProxyType({}),
+    jvm_log: Path | None = None,
 ) -> Any:
     """The Spark session for all flows. On this machine with a thread for every slot: they mostly wait.
 
     `conf` are properties of Spark that whoever runs the cluster wants. Raises ConfigError if they would copy records
     twice, and SparkUnavailable. Executors use the same Python as this process, by its path, unless
     `spark.pyspark.python` names another. What Java and the Python workers print goes to `jvm_log`; if there is none, to
-    our log, but for Spark's chatter.
+    our log, but for Spark's chatter. `java` knows Java's process as soon as there is one.
     """
-    _refuse(conf)
+    refuse_conflicts(conf)
     os.environ["PYSPARK_PYTHON"] = conf.get("spark.pyspark.python", sys.executable)
     if master is None:
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
@@ -75,7 +83,7 @@ def open_session(
         wanted.set(key, value)
     try:
         if SparkContext._active_spark_context is None:
-            SparkContext(conf=wanted, gateway=_gateway(wanted, jvm_log))
+            SparkContext(conf=wanted, gateway=_gateway(wanted, jvm_log, java))
         session = SparkSession.builder.config(conf=wanted).getOrCreate()
         session.sparkContext.setLogLevel("ERROR")
     except Exception as error:  # Java's or Spark's, whatever it is
@@ -92,7 +100,8 @@ def has_ended(session: Any) -> bool:
         return True
 
 
-def _refuse(conf: Mapping[str, str]) -> None:
+def refuse_conflicts(conf: Mapping[str, str]) -> None:
+    """Raises ConfigError for properties under which records would be copied twice."""
     problems = [
         f"{key}={conf[key]} would copy records twice or not at all: Farshore needs {value}"
         for key, value in _NEEDED.items()
@@ -102,16 +111,62 @@ def _refuse(conf: Mapping[str, str]) -> None:
         raise ConfigError(problems)
 
 
-def _gateway(conf: Any, jvm_log: Path | None) -> Any:
-    from pyspark.java_gateway import launch_gateway
+class Java:
+    """The Java process of the session, from the moment that it is launched, so that it can be ended at any moment."""
 
+    def __init__(self) -> None:
+        self._launched: list[subprocess.Popen[Any]] = []
+        self._ended = False
+
+    def launch(self, conf: Any, output: int) -> Any:
+        """Raises SparkUnavailable if it was ended before."""
+        from pyspark import java_gateway
+
+        def launched(*arguments: Any, **more: Any) -> Any:
+            # In a group of its own, a Ctrl-C reaches only the driver, and all of it can be ended together.
+            process = subprocess.Popen(*arguments, start_new_session=True, **more)
+            self._launched.append(process)
+            if self._ended:
+                self.kill()
+            return process
+
+        # The gateway waits until Java is up before it tells which process that is.
+        gateway: Any = java_gateway
+        gateway.Popen, before = launched, gateway.Popen
+        try:
+            return gateway.launch_gateway(conf, popen_kwargs={"stdout": output, "stderr": output})
+        finally:
+            gateway.Popen = before
+
+    def kill(self) -> None:
+        """It is gone when this returns, with its Python workers a moment later. From any thread."""
+        self._ended = True
+        for process in self._launched:
+            if process.poll() is None:
+                with contextlib.suppress(ProcessLookupError):
+                    os.killpg(process.pid, signal.SIGKILL)
+
+
+def close_session(session: Any, within: float) -> None:
+    """End Spark in order; what has not ended in time is left to `Java.kill`."""
+    stopping = threading.Thread(target=_stop, args=(session,), name="Spark's end", daemon=True)
+    stopping.start()
+    stopping.join(within)
+
+
+def _stop(session: Any) -> None:
+    with contextlib.suppress(Exception):  # Java may be gone
+        session.stop()
+
+
+def _gateway(conf: Any, jvm_log: Path | None, java: Java) -> Any:
     if jvm_log is not None:
         with jvm_log.open("ab") as log:
-            return launch_gateway(conf, popen_kwargs={"stdout": log, "stderr": log})  # type: ignore[no-untyped-call]
+            return java.launch(conf, log.fileno())
     reading, writing = os.pipe()
     threading.Thread(target=_pass_on, args=(reading,), name="Spark's output", daemon=True).start()
     try:
-        return launch_gateway(conf, popen_kwargs={"stdout": writing, "stderr": writing})  # type: ignore[no-untyped-call]
+        return java.launch(conf, writing)
     finally:
         os.close(writing)
 
@@ -128,84 +183,35 @@ def _pass_on(reading: int) -> None:
                 _log.warning("Spark: %s", line.rstrip())
 
 
-class SlotJob:
-    """One slot, held by a thread of the driver: submitted to Spark, and again, with back-off, when it ends early.
+class SparkAttempt:
+    """One attempt of a slot as a Spark job of one task, held by a thread that does nothing but wait for it.
 
-    Each submission is an attempt with a number of its own, which the lease names: an earlier one that still lives
-    somewhere may not write any more. `order_of` waits until it cannot.
-
-    `order_of` is asked before each attempt; it blocks, and raises KafkaError if none may begin. `on_end` comes once.
+    `on_end` is called from that thread, once, with how it ended and whether nothing of it can be alive any more.
     """
 
-    def __init__(
-        self,
-        session: Any,
-        slot: int,
-        description: str,
-        order_of: Callable[[int, int], Order],
-        on_end: Callable[[Outcome], None],
-    ) -> None:
+    def __init__(self, session: Any, order: Order, description: str, on_end: Callable[[Outcome, bool], None]) -> None:
         self._context = session.sparkContext
-        self._slot = slot
+        self._order = order
         self._description = description
         self._name = description.partition(":")[0]
-        self._order_of = order_of
         self._on_end = on_end
-        self._ending = threading.Event()
-        self.is_new = True
-        self.over = False
-        self.attempt = 0
-        self.surely_ended = True
-        self.failure: str | None = None
-        from pyspark import InheritableThread
-
-        self._thread = InheritableThread(target=self._hold, daemon=True)
-
-    def start(self) -> None:
-        """Returns at once: the thread asks Java for the properties of ours before it starts."""
-        self.is_new = False
-        threading.Thread(target=self._thread.start, daemon=True).start()
-
-    def do_not_restart(self) -> None:
-        """The slot is about to be asked to stop, and may end."""
-        self._ending.set()
+        threading.Thread(target=self._begin, name=self._name, daemon=True).start()
 
     def cancel(self) -> None:
         """Returns at once; Spark is told in a thread, since it may not answer."""
-        self._ending.set()
         threading.Thread(target=self._context.cancelJobGroup, args=(self._name,), daemon=True).start()
 
-    def _hold(self) -> None:
-        outcome = Outcome(self._slot, 0, "its thread has ended")
+    def _begin(self) -> None:
+        """In a thread, for even to make Spark's kind of thread asks Java, which may not answer."""
         try:
-            outcome = self._keep_running()
-        finally:  # else it would be waited for, for ever
-            self.over = True
-            self._on_end(outcome)
+            from pyspark import InheritableThread
 
-    def _keep_running(self) -> Outcome:
-        self._context.setJobGroup(self._name, self._description, True)
-        pause = _FIRST_PAUSE_SECONDS
-        while True:
-            began = time.monotonic()
-            outcome = self._run_once()
-            if outcome.error is None or self._ending.is_set():
-                return outcome
-            if outcome.error != self.failure:
-                _log.warning("%s ended and is started again: %s", self._name, outcome.error)
-            self.failure = outcome.error
-            pause = _FIRST_PAUSE_SECONDS if time.monotonic() - began > 60 else min(pause * 2, _LONGEST_PAUSE_SECONDS)
-            self.attempt += 1
-            if self._ending.wait(pause):
-                return outcome
+            InheritableThread(target=self._run, name=self._name, daemon=True).start()
+        except Exception as error:
+            self._on_end(Outcome(self._order.slot, 0, f"Spark does not take it: {_reason(str(error))}"), True)
 
-    def _run_once(self) -> Outcome:
-        try:
-            order = self._order_of(self._slot, self.attempt)
-        except Exception as error:  # whatever it is, the slot cannot begin now
-            return Outcome(self._slot, 0, str(error) or type(error).__name__)
-        if self._ending.is_set():
-            return Outcome(self._slot, 0)
+    def _run(self) -> None:
+        order = self._order
 
         def copy(_: Iterator[int]) -> Iterator[Outcome]:
             from pyspark import TaskContext
@@ -216,13 +222,13 @@ class SlotJob:
             yield copy_slot(order)
 
         try:
+            self._context.setJobGroup(self._name, self._description, True)
             (outcome,) = self._context.parallelize([0], 1).mapPartitions(copy).collect()
         except Exception as error:  # Spark's, whatever died under it
-            self.surely_ended = _WORKER_DIED in str(error)
-            return Outcome(self._slot, 0, f"its Spark task failed: {_reason(str(error))}")
-        self.surely_ended = True
-        assert isinstance(outcome, Outcome)
-        return outcome
+            said = str(error)
+            self._on_end(Outcome(order.slot, 0, f"its Spark task failed: {_reason(said)}"), _WORKER_DIED in said)
+        else:
+            self._on_end(outcome, True)
 
 
 def _reason(said: str) -> str:

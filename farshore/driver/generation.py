@@ -10,7 +10,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+import math
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
@@ -20,6 +21,7 @@ from farshore.dataplane.assignment import Copied
 from farshore.dataplane.bookkeeping import board_records
 from farshore.dataplane.picture import Picture
 from farshore.dataplane.task import Order, Outcome
+from farshore.driver.slot_jobs import OnEnd, OrderOf
 from farshore.errors import KafkaError
 from farshore.kafka.internal_topics.writer import InternalWriter
 from farshore.kafka.raw import RawCluster
@@ -27,8 +29,9 @@ from farshore.model import TopicPartition
 
 _log = logging.getLogger(__name__)
 
-_STOP_WITHIN_SECONDS = 45.0
-_CANCEL_WITHIN_SECONDS = 10.0
+_CANCEL_SECONDS = 2.5
+_LAST_SECONDS = 1.0
+"""Before the end of a stop slots that have not ended are cancelled, and at the very last the lease says how it went."""
 # A flow writes no more positions a second, unless its partitions are so many that one would wait longer than this: what
 # is not noted is copied again after a crash, and a transaction must not outlive its timeout.
 _POSITIONS_A_SECOND = 200
@@ -36,40 +39,28 @@ _NOTED_WITHIN_SECONDS = 10
 _WRITE_WITHIN_SECONDS = 10.0
 _WRITE_AGAIN_SECONDS = 15.0
 _NAMED_WITHIN_SECONDS = 30.0
-_LOOK_SECONDS = 0.2
+_LOOK_SECONDS = 0.1
 
 Shares = Sequence[tuple[Copied, ...]]
 
 
 class SlotJob(Protocol):
-    """One slot, started again when it ends early. `attempt` counts those starts, and the lease names it.
-
-    `surely_ended`: no attempt of it can be alive any more. `failure` is why the last one ended early.
-    """
+    """As `slot_jobs.SlotJob`."""
 
     attempt: int
     is_new: bool
     surely_ended: bool
-    failure: str | None
-
-    @property
-    def over(self) -> bool:
-        """It has ended, and is not started again."""
+    over: bool
 
     def start(self) -> None: ...
 
-    def do_not_restart(self) -> None:
-        """The slot is about to be asked to end."""
+    def do_not_restart(self) -> None: ...
 
-    def cancel(self) -> None:
-        """End it by force. Returns at once."""
+    def cancel(self) -> None: ...
 
 
-OrderOf = Callable[[int, int], Awaitable[Order]]
-"""What the attempt of a slot that begins now is told. Raises KafkaError if it must not begin now."""
-
-NewJob = Callable[[int, str, OrderOf, Callable[[Outcome], None]], SlotJob]
-"""A job for a slot with this number and this description; it calls the last when it is over, in the event loop."""
+NewJob = Callable[[int, str, OrderOf, OnEnd], SlotJob]
+"""A job for a slot with this number and this description; it calls the last when it is over."""
 
 
 @dataclass(slots=True)
@@ -132,7 +123,11 @@ class Generation:
         self._settled: Shares | None = None  # what is wanted, once every slot has said that it follows it
         self._version = 0
         self._stopping = False
+        self.give_up_at = math.inf
+        self._stop = asyncio.Event()
         self._ended = False
+        self.left = 0
+        """After a stop: how many slots have not ended."""
         self._again = asyncio.Event()
 
     async def start(self) -> None:
@@ -144,12 +139,13 @@ class Generation:
         self._wanted = shares
         self._again.set()
 
-    def stop(self) -> None:
-        """Every slot is to release its partitions and end."""
-        self._stopping = True
+    def stop(self, give_up_at: float) -> None:
+        """Every slot is to release its partitions and end. Those that have not are cancelled before `give_up_at`, by
+        the clock of the event loop, and then `run` ends. May be called again, with less time."""
+        self._stopping, self.give_up_at = True, min(self.give_up_at, give_up_at)
         for slot in self._slots.values():
             slot.job.do_not_restart()
-        self._again.set()
+        self._stop.set()
 
     @property
     def done(self) -> bool:
@@ -157,21 +153,35 @@ class Generation:
         return bool(self._slots) and len(self.outcomes) >= len(self._slots)
 
     async def run(self) -> None:
-        """Until, after `stop`, every slot has ended, or was cancelled."""
-        planning = asyncio.create_task(self._keep_planning())
+        """Until, after `stop`, every slot has ended, or was cancelled. Raises what is a fault of our own."""
+        leasing, planning = asyncio.create_task(self._keep_leasing()), asyncio.create_task(self._keep_planning())
+        stopped = asyncio.create_task(self._until_stop())
         try:
-            while not self._stopping:
-                await self._renew()
-                await asyncio.wait({planning}, timeout=board.LEASE_EVERY_SECONDS)
-                if planning.done():
-                    planning.result()  # a fault of our own: without plans the leases must end too
+            await asyncio.wait({leasing, planning, stopped}, return_when=asyncio.FIRST_COMPLETED)
+            for task in (leasing, planning):
+                if task.done():
+                    task.result()  # without plans the leases must end too
+            leasing.cancel()  # a write that hangs must not hold up the lease that says stop
+            await asyncio.gather(leasing, return_exceptions=True)
+            leasing = asyncio.create_task(self._keep_leasing())
+            await self._end()
         finally:
-            planning.cancel()
-            await asyncio.gather(planning, return_exceptions=True)
-        await self._end()
+            for task in (leasing, planning, stopped):
+                task.cancel()
+            await asyncio.gather(leasing, planning, stopped, return_exceptions=True)
+        await self._renew(within=max(0.2, self.give_up_at - asyncio.get_running_loop().time()))
+
+    async def _until_stop(self) -> None:
+        await self._stop.wait()
+
+    async def _keep_leasing(self) -> None:
+        """Until cancelled. Beside the plans: a lease must not wait for megabytes to be written."""
+        while True:
+            await self._renew()
+            await asyncio.sleep(board.LEASE_EVERY_SECONDS)
 
     async def _keep_planning(self) -> None:
-        """Beside the leases, which must not wait for a plan of megabytes to be written. Until `stop`."""
+        """Until `stop`."""
         while not self._stopping:
             if self._may_lease():
                 try:
@@ -179,24 +189,23 @@ class Generation:
                 except KafkaError as error:
                     _log.warning("%s", error)
             await self._pause()
+        await asyncio.Event().wait()
 
     async def _end(self) -> None:
         jobs = [slot.job for slot in self._slots.values() if not slot.job.is_new]
-        await self._renew_until_over(jobs, _STOP_WITHIN_SECONDS)
+        await self._until_over(jobs, _CANCEL_SECONDS)
         late = [job for job in jobs if not job.over]
         for job in late:
             job.cancel()
-        await self._renew_until_over(late, _CANCEL_WITHIN_SECONDS)
+        await self._until_over(late, _LAST_SECONDS)
+        self.left = sum(not job.over for job in jobs)
         # Only what is known to have ended is called over; the next holder waits for the rest to lapse.
         self._ended = all(job.over and job.surely_ended for job in jobs)
-        await self._renew()
 
-    async def _renew_until_over(self, jobs: Sequence[SlotJob], within: float) -> None:
+    async def _until_over(self, jobs: Sequence[SlotJob], spare: float) -> None:
         loop = asyncio.get_running_loop()
-        give_up_at = loop.time() + within
-        while not all(job.over for job in jobs) and loop.time() < give_up_at:
-            await self._renew()
-            await self._pause()
+        while not all(job.over for job in jobs) and loop.time() < self.give_up_at - spare:
+            await asyncio.sleep(_LOOK_SECONDS)
 
     async def _pause(self) -> None:
         with contextlib.suppress(TimeoutError):
@@ -204,12 +213,12 @@ class Generation:
                 await self._again.wait()
         self._again.clear()
 
-    async def _renew(self) -> None:
+    async def _renew(self, within: float = _WRITE_WITHIN_SECONDS) -> None:
         if self.superseded or not (self._stopping or self._may_lease()):
             return
         lease = self._lease()
         try:
-            await self._write([lease, *self._gaps()])
+            await self._write([lease, *self._gaps()], within)
             now = asyncio.get_running_loop().time()
             self._named = {each: self._named.get(each, now) for each in lease.attempts}
         except KafkaError as error:
@@ -363,6 +372,8 @@ class Generation:
             entries.append(counted)
         return entries
 
-    async def _write(self, entries: Sequence[board.Entry | board.CountedGap]) -> None:
+    async def _write(
+        self, entries: Sequence[board.Entry | board.CountedGap], within: float = _WRITE_WITHIN_SECONDS
+    ) -> None:
         records = board_records(self._order.books.board_topic, entries)
-        await self._writer.write(records, within=_WRITE_WITHIN_SECONDS)
+        await self._writer.write(records, within=within)

@@ -10,13 +10,14 @@ from typing import NamedTuple
 from farshore.clock import Clock
 from farshore.dataplane import board
 from farshore.dataplane.bookkeeping import board_records
-from farshore.dataplane.picture import Picture, read_picture
+from farshore.dataplane.picture import LeaseRecord, Picture, read_picture
 from farshore.kafka.internal_topics.writer import InternalWriter
 from farshore.kafka.raw import RawCluster
 from farshore.model import Flow
 
 _log = logging.getLogger(__name__)
 
+_LOOK_SECONDS = 0.1
 _MARGIN_SECONDS = 1.0
 """Clocks go at different rates, by less than this in the time that a lease lasts."""
 
@@ -30,13 +31,23 @@ class Taken(NamedTuple):
 
 
 async def take_over(
-    target: RawCluster, writer: InternalWriter, board_topic: str, clock: Clock, flow: Flow, *, claim: bool = True
+    target: RawCluster,
+    writer: InternalWriter,
+    board_topic: str,
+    clock: Clock,
+    flow: Flow,
+    *,
+    heard: Picture | None = None,
+    claim: bool = True,
 ) -> Taken:
     """Claim the next generation. No slot of an earlier one writes any more when this returns.
 
     The claim comes first and the wait second. A slot that reads the board sees the claim and ends. One that does not
     read it goes by a lease from before the claim, which has lapsed after the wait. A lease that an earlier driver had
     sent, and that arrives late, lies behind the claim, where no slot is misled by it. Raises KafkaError.
+
+    The wait counts from when the last lease before the claim was `heard`, if whoever has listened to the board knows
+    that, else from the claim: a standby has often waited long enough when it comes to hold the flow.
 
     Without a `claim`, for a driver that copies nothing, there is only the wait.
     """
@@ -49,11 +60,32 @@ async def take_over(
         number = 1 + max(number, last.lease.generation if last.lease else 0, last.end.generation if last.end else 0)
         if claim:
             await writer.write(board_records(board_topic, [board.Lease(number, holder=holder)]))
+        claimed_at = clock.monotonic()
+        picture = await read_picture(target, board_topic, clock)
         if last.lease is not None and not last.lease.over:
             _log.info("%s: waiting for the slots of an earlier driver to end", flow)
-            await asyncio.sleep(board.LEASE_LASTS_SECONDS + _MARGIN_SECONDS)
-        picture = await read_picture(target, board_topic, clock)
+            await _until_lapsed(_newest_but(picture, (number, holder)), heard, claimed_at, clock)
+            picture = await read_picture(target, board_topic, clock)
         lease = picture.lease
         if not claim or (lease is not None and (lease.generation, lease.holder) == (number, holder)):
             return Taken(picture, number, holder)
         _log.warning("%s: another driver has claimed the flow at the same time", flow)
+
+
+def _newest_but(picture: Picture, ours: tuple[int, str]) -> tuple[tuple[int, str], LeaseRecord] | None:
+    others = [each for each in picture.lease_records.items() if each[0] != ours]
+    return max(others, key=lambda each: each[1].offset, default=None)
+
+
+async def _until_lapsed(
+    newest: tuple[tuple[int, str], LeaseRecord] | None, heard: Picture | None, claimed_at: float, clock: Clock
+) -> None:
+    """No lease of an earlier driver lasts any more. What was heard was on the board by then, so that a slot that reads
+    nothing counts from no later."""
+    lapsed_at = claimed_at + board.LEASE_LASTS_SECONDS + _MARGIN_SECONDS
+    while (left := lapsed_at - clock.monotonic()) > 0:
+        if newest is not None and heard is not None:
+            record = heard.lease_records.get(newest[0])
+            if record is not None and record.is_same(newest[1]):
+                lapsed_at = min(lapsed_at, record.heard_at + board.LEASE_LASTS_SECONDS + _MARGIN_SECONDS)
+        await asyncio.sleep(min(left, _LOOK_SECONDS))

@@ -9,11 +9,9 @@ with Demo(records_a_second=2000) as demo:
 from __future__ import annotations
 
 import os
-import signal
-import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -21,7 +19,8 @@ from typing import Self
 
 from farshore import local
 from farshore.config import Settings, load
-from farshore.dataplane.spark import open_session
+from farshore.driver.figures import FlowStatus
+from farshore.driver.service import Service
 from farshore.errors import KafkaError, LocalClusterError
 from farshore.kafka.changes import create_topics
 from farshore.kafka.cluster import Cluster
@@ -30,7 +29,6 @@ from farshore.kafka.traffic import SteadyWriter
 from farshore.local.demo_settings import TOPICS, DemoTopic, demo_properties
 from farshore.local.traffic import log_records
 from farshore.model import TopicPartition
-from farshore.service import FlowStatus, Service
 
 CATCH_UP_WITHIN_SECONDS = 60.0
 _LOOK_EVERY_SECONDS = 0.1
@@ -110,8 +108,7 @@ class Demo:
         settings = load([self.properties])
         self._make_topics(settings)
         tell("starting Spark and the mirrors")
-        self._open_quiet_session(settings)
-        self._service = Service(settings)
+        self._service = Service(settings, jvm_log=self.jvm_log)  # Java's own words stay off the screen
         self._ending.callback(self._service.stop)
         self._service.start()
         for writer in self.writers:
@@ -146,12 +143,6 @@ class Demo:
             self._ending.callback(_set_variable, name, os.environ.get(name))
             os.environ[name] = value
 
-    def _open_quiet_session(self, settings: Settings) -> None:
-        """The service finds this session and uses it, and so Java's own words stay off the screen."""
-        slots = sum(flow.source.tasks_max for flow in settings.flows if flow.source is not None)
-        with _uninterrupted():
-            self._ending.callback(open_session(None, slots, jvm_log=self.jvm_log).stop)
-
     def _make_topics(self, settings: Settings) -> None:
         for number, topic in enumerate(TOPICS):
             flow = next(each for each in settings.flows if each.flow.source == topic.source)
@@ -177,26 +168,8 @@ class Demo:
             topic,
             _records(self._admins[topic.source], topic.name, topic.partitions),
             _records(self._admins[topic.target], topic.remote, topic.partitions),
-            sum(each.lag for each in self.status if each.flow == flow),
+            sum(each.lag or 0 for each in self.status if each.flow == flow),
         )
-
-
-@contextmanager
-def _uninterrupted() -> Iterator[None]:
-    """Ctrl-C and SIGTERM wait until the end of the block: a Java that is left alone while it starts never ends.
-
-    Spark's own handler, installed on the way, goes too.
-    """
-    came = threading.Event()
-    signals = (signal.SIGINT, signal.SIGTERM)
-    before = {each: signal.signal(each, lambda _number, _frame: came.set()) for each in signals}
-    try:
-        yield
-    finally:
-        for each, handler in before.items():
-            signal.signal(each, handler)
-    if came.is_set():
-        raise KeyboardInterrupt
 
 
 def _set_variable(name: str, value: str | None) -> None:

@@ -25,6 +25,7 @@ from test_control_topics_internal import ONE_BROKER
 from farshore.control import acls
 from farshore.control.acls import AclsPass
 from farshore.control.loop import ControlLoop
+from farshore.driver.loop import DriverLoop
 from farshore.errors import PermissionDenied
 from farshore.kafka.acls import TopicAcl, create_topic_acls, topic_acls
 from farshore.kafka.cluster import Cluster
@@ -173,13 +174,14 @@ def test_where_the_sources_acls_may_not_be_seen_the_loop_says_what_to_allow(
     source, _ = guarded
     poor = Scene(scene.topic, source.bootstrap_servers, scene.target_servers, scene.directory)
     flow = poor.flow(*as_user(poor.alias, POOR, source)[1:])
-    loop = ControlLoop(flow.flow, [AclsPass(flow, *poor.clusters_of(flow))])
-    loop.start()
+    loop, driver = ControlLoop(flow.flow, [AclsPass(flow, *poor.clusters_of(flow))]), DriverLoop()
+    driver.start()
+    driver.spawn(loop.run())
     give_up = time.monotonic() + WITHIN_SECONDS
     while loop.states[0].fine:
         assert time.monotonic() < give_up
         time.sleep(0.02)
-    loop.stop()
+    driver.stop()
     reason = (
         f"{poor.alias}: list ACLs: not allowed (CLUSTER_AUTHORIZATION_FAILED): allow DESCRIBE on the cluster, or set "
         "sync.topic.acls.enabled=false"

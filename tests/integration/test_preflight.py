@@ -14,7 +14,7 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 from typer.testing import CliRunner
 
-from farshore.cli import app
+from farshore.cli.program import app
 from farshore.config import load
 from farshore.local import Cluster
 from farshore.local.javatools import start_mirror_maker

@@ -18,7 +18,7 @@ from test_java_parity import ask
 from test_run_support import Mirror, wait_until
 from typer.testing import CliRunner
 
-from farshore.cli import app
+from farshore.cli.program import app
 from farshore.config import FlowSettings, load
 from farshore.control.offset_maps import OffsetMaps
 from farshore.errors import BadArgument

@@ -1,30 +1,32 @@
-"""Drivers: each is a process that waits for the lock, takes the flow over, and keeps a real generation of slots."""
+"""Drivers: each is a process that runs the real driver of a flow. Spark is modelled."""
 
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import traceback
-from collections.abc import Callable, Coroutine, Iterator
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
 
-from farshore.dataplane.picture import BoardWatch, read_picture
-from farshore.dataplane.task import Outcome
-from farshore.dataplane.transaction import fence
-from farshore.driver.generation import Generation, OrderOf
-from farshore.driver.takeover import Taken, take_over
-from farshore.errors import FarshoreError, KafkaError
-from farshore.kafka.internal_topics.writer import InternalWriter
+from farshore.control.topics import TopicSync
+from farshore.dataplane.assignment import Copied
+from farshore.driver.flow import FlowDriver, FlowWork
+from farshore.driver.generation import Generation
+from farshore.driver.replication import Copies
+from farshore.driver.slot_jobs import OnEnd, OrderOf, SlotJob
 from farshore.kafka.lock import FlowLock, LockPlace
 from farshore.kafka.raw import RawCluster
 from farshore.model import TopicPartition
 from simulation.holders import GROUP
-from simulation.slots import Job, SlotProcess
+from simulation.shares import Share
+from simulation.slots import SlotAttempt, SlotProcess
 from simulation.timeline import ProcessLoop
 
 if TYPE_CHECKING:
+    from farshore.dataplane.task import Order
     from simulation.world import World
 
+STOP_WITHIN_SECONDS = 10.0
+_SPARK_SECONDS = 1.7
 _LOOK_EVERY = 0.25
 _SESSION_SECONDS = 6.0
 
@@ -35,24 +37,26 @@ class DriverProcess:
         self.name = name
         rate, skew = world.clock()
         self.loop = ProcessLoop(world.line, name, rate=rate, skew=skew)
-        place = LockPlace(world.connection("B"), "B", name, GROUP, world.board_topic, _SESSION_SECONDS)
-        self.lock = FlowLock(
-            place, on_change=self._lock_changed, clock=self.loop.clock, dial=world.network.dial(self.loop)
-        )
-        self.stopping = False
-        self.jobs: dict[int, Job] = {}
-        self.generation: Generation | None = None
-        self._shares: list[tuple[Any, ...]] = []
-        self._tasks: set[asyncio.Task[None]] = set()
+        self.driver: FlowDriver | None = None
+        self._lock: FlowLock | None = None
+        self.over = self.stopping = False
+        self._followed: tuple[Generation, list[Share]] | None = None
         self.loop.call_soon(self._begin)
 
     @property
-    def held(self) -> bool:
-        return self.lock.held
+    def generation(self) -> Generation | None:
+        """The one at work."""
+        replication = self.driver.replication if self.driver is not None and not self.loop.dead else None
+        return replication.generation if replication is not None and replication.slots else None
 
     @property
     def working(self) -> bool:
-        return self.generation is not None and not self.loop.dead
+        return self.generation is not None
+
+    @property
+    def held(self) -> bool:
+        """It takes itself for the holder of the flow."""
+        return self._lock is not None and self._lock.held
 
     @property
     def processes(self) -> Iterator[SlotProcess]:
@@ -61,17 +65,43 @@ class DriverProcess:
             if slot.driver is self and slot.outcome is None:
                 yield slot
 
-    def spawn(self, work: Coroutine[Any, Any, None]) -> None:
-        task = self.loop.create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._done)
+    def stop(self) -> None:
+        """As by a signal. The process ends when its driver has, or when that is given up, and its Spark with it."""
+        self.stopping = True
+        self.loop.inject(self._stop)
+        self.world.line.after(STOP_WITHIN_SECONDS, self._give_up, self.loop.freezes if not self.loop.frozen else -1)
+
+    def _stop(self) -> None:
+        assert self.driver is not None
+        self.driver.stop(self.loop.time() + STOP_WITHIN_SECONDS - _SPARK_SECONDS)
+
+    def _give_up(self, freezes: int) -> None:
+        if self.over or self.loop.dead:
+            return
+        if self.loop.freezes == freezes:
+            self.world.trace.fail("SLOW STOP", f"{self.name} has not ended within {STOP_WITHIN_SECONDS:.0f} s")
+        self._exit()
+
+    def _exit(self) -> None:
+        self.over = True
+        self.loop.kill()
+        for process in list(self.processes):
+            process.kill()
 
     def move(self, partition: TopicPartition | None = None) -> None:
         """Something about the shares changes; with `partition`, who has that one."""
-        if self.generation is not None and not self.stopping:
-            shares = self.world.shares
-            self._shares = shares.without(self._shares, partition) if partition else shares.moved(self._shares)
-            self.generation.follow(self._shares)
+        generation, shares = self.generation, self.world.shares
+        if generation is None:
+            return
+        before = self._shares_of(generation)
+        after = shares.without(before, partition) if partition else shares.moved(before)
+        self._followed = generation, after
+        generation.follow(after)
+
+    def _shares_of(self, generation: Generation) -> list[Share]:
+        if self._followed is None or self._followed[0] is not generation:
+            self._followed = generation, self.world.shares.first()
+        return self._followed[1]
 
     def kill(self) -> None:
         """Its Spark dies with it, or some of it lives on until it notices, or does not."""
@@ -85,111 +115,77 @@ class DriverProcess:
                 self.world.line.after(chance.uniform(0.5, 5), setattr, process, "orphaned", True)
 
     def _begin(self) -> None:
-        self.spawn(self.lock.run())
-        self.spawn(self._run())
+        self.driver = FlowDriver(self._work(), self.loop.clock)
+        self.loop.create_task(self.driver.run()).add_done_callback(self._done)
+        self.loop.create_task(self._complete())
 
     def _done(self, task: asyncio.Task[None]) -> None:
-        self._tasks.discard(task)
+        self._exit()
         if not task.cancelled() and (error := task.exception()) is not None:
             said = "".join(traceback.format_exception(error))
             self.world.trace.fail("CRASH", f"{self.name}: {said[-1200:]}")
 
-    def _lock_changed(self, held: bool) -> None:
-        self.world.trace.event(f"{self.name} {'holds' if held else 'has lost'} the lock")
-        if held:
-            self.world.holders.became(self)
+    async def _complete(self) -> None:
+        """When faults are over, no partition stays without a slot."""
+        while True:
+            await asyncio.sleep(_LOOK_EVERY)
+            generation = self.generation
+            if generation is not None and not self.world.chances.faulty:
+                while not self.world.shares.complete(self._shares_of(generation)):
+                    self.move()
 
-    async def _run(self) -> None:
-        while not self.stopping:
-            if not self.held:
-                await asyncio.sleep(_LOOK_EVERY)
-                continue
-            try:
-                await self._hold()
-            except FarshoreError as error:
-                self.world.trace.event(f"{self.name}: {error}")
-                await asyncio.sleep(1.0)
-        await self.lock.release()
+    def _work(self) -> FlowWork:
+        world = self.world
+        return FlowWork(
+            flow=world.flow,
+            board_topic=world.board_topic,
+            prepare=self._prepare,
+            new_target=self._new_target,
+            new_lock=self._new_lock,
+            copies=Copies(
+                order=lambda generation, _: world.order(generation),
+                look=self._look,
+                copied=lambda partition, _: self._copied(partition),
+                new_job=self._new_job,
+                slots_at_most=world.setting.slots,
+                tasks_max=world.setting.slots,
+            ),
+        )
 
-    async def _hold(self) -> None:
-        world, clock = self.world, self.loop.clock
-        async with RawCluster(
+    def _new_lock(self, on_lost: Callable[[], None]) -> FlowLock:
+        def changed(held: bool) -> None:
+            world.trace.event(f"{self.name} {'holds' if held else 'has lost'} the lock")
+            if held:
+                world.holders.became(self)
+            else:
+                on_lost()
+
+        world = self.world
+        place = LockPlace(world.connection("B"), "B", self.name, GROUP, world.board_topic, _SESSION_SECONDS)
+        self._lock = FlowLock(place, on_change=changed, clock=self.loop.clock, dial=world.network.dial(self.loop))
+        return self._lock
+
+    async def _prepare(self) -> int:
+        return self.world.books.positions_partitions
+
+    def _new_target(self) -> RawCluster:
+        world = self.world
+        return RawCluster(
             world.connection("B"),
             alias="B",
             client_id=self.name,
             request_timeout=world.setting.request_timeout,
             dial=world.network.dial(self.loop),
-        ) as target:
-            watch = BoardWatch(target, world.board_topic, clock)
-            watching = self.loop.create_task(watch.run())
-            try:
-                writer = InternalWriter(target, clock)
-                taken = await self._while_held(take_over(target, writer, world.board_topic, clock, world.flow))
-                if taken is None:
-                    return
-                watch.picture.begin_with(taken.picture)
-                world.trace.event(f"{self.name} takes over with generation {taken.generation}")
-                await self._work(target, watch, taken)
-            finally:
-                self.generation = None
-                watching.cancel()
-
-    async def _while_held(self, work: Coroutine[Any, Any, Taken]) -> Taken | None:
-        """Whoever has lost the lock must not go on to claim the flow against its new holder."""
-        taking = self.loop.create_task(work)
-        try:
-            while not taking.done() and self.held:
-                await asyncio.wait({taking}, timeout=_LOOK_EVERY)
-            return taking.result() if taking.done() else None
-        finally:
-            taking.cancel()
-
-    async def _work(self, target: RawCluster, watch: BoardWatch, taken: Taken) -> None:
-        world = self.world
-        if world.setting.exactly_once:
-            await fence(target, world.transactional_ids)
-        self.jobs = {}
-        generation = Generation(
-            world.order(taken.generation),
-            taken.holder,
-            writer=InternalWriter(target, self.loop.clock),
-            target=target,
-            new_job=self._new_job,
-            may_lease=lambda: self.held,
-            picture=watch.picture,
-            clock=self.loop.clock,
         )
-        await generation.start()
-        self.generation = generation
-        self._shares = world.shares.first()
-        generation.follow(self._shares)
-        running = self.loop.create_task(generation.run())
-        try:
-            while not running.done():
-                if self.stopping or generation.superseded or not (self.held or await self._regained(target, taken)):
-                    generation.stop()
-                    break
-                if not world.chances.faulty and not world.shares.complete(self._shares):
-                    self.move()
-                await asyncio.wait({running}, timeout=_LOOK_EVERY)
-            await running
-        finally:
-            running.cancel()
-            for job in self.jobs.values():
-                job.do_not_restart()
 
-    def _new_job(self, slot: int, _: str, order_of: OrderOf, on_end: Callable[[Outcome], None]) -> Job:
-        job = self.jobs[slot] = Job(self, slot, order_of, on_end)
-        return job
+    async def _look(self, _: frozenset[str]) -> TopicSync:
+        return TopicSync(partitions={each.partition: each.remote for each in self.world.shares.all})
 
-    async def _regained(self, target: RawCluster, taken: Taken) -> bool:
-        """Whether the lock is held again and no other generation began meanwhile."""
-        while not self.stopping:
-            await asyncio.sleep(1.0)
-            with contextlib.suppress(KafkaError):
-                lease = (await read_picture(target, self.world.board_topic, self.loop.clock)).lease
-                if lease is not None and lease.generation > taken.generation:
-                    return False
-                if self.held:
-                    return True
-        return False
+    def _copied(self, partition: TopicPartition) -> Copied:
+        return self.world.shares.all[partition.partition]
+
+    def _new_job(self, slot: int, description: str, order_of: OrderOf, on_end: OnEnd) -> SlotJob:
+        return SlotJob(slot, description, order_of, on_end, self._submit)
+
+    def _submit(self, order: Order, _: str) -> SlotAttempt:
+        return SlotAttempt(self.world, order, self)

@@ -132,6 +132,18 @@ def _kill_driver(world: World, chance: Random) -> bool:
     return True
 
 
+def _stop_driver(world: World, chance: Random) -> bool:
+    """An operator stops it, at any moment, whatever else is wrong just then, and starts another one later."""
+    if not world.drivers:
+        return False
+    driver = chance.choice(world.drivers)
+    world.trace.event(f"stop {driver.name}")
+    driver.stop()
+    world.drivers.remove(driver)
+    world.line.after(chance.choice((0.5, 3, 12)), world.add_driver)
+    return True
+
+
 def _freeze_driver(world: World, chance: Random) -> bool:
     if not world.drivers:
         return False
@@ -205,6 +217,7 @@ STRIKES: dict[str, tuple[float, Strike]] = {
     "lose executor": (0.5, _slot(_lose_executor)),
     "fence": (0.5, _slot(_fence)),
     "kill driver": (0.3, _kill_driver),
+    "stop driver": (0.3, _stop_driver),
     "freeze driver": (0.4, _freeze_driver),
     "suspend host": (0.25, _suspend_host),
     "lose lock": (0.25, _lose_lock),
@@ -233,7 +246,7 @@ KINDS = (*STRIKES, *PASSIVE, *Fate, "aimed request", "aimed step")
 """All that can be left out, with the flavours."""
 
 STRUCTURAL = (
-    "kill slot", "freeze slot", "suspend slot", "lose executor", "kill driver", "freeze driver", "suspend host", "cut",
+    "kill slot", "freeze slot", "suspend slot", "lose executor", "kill driver", "stop driver", "freeze driver", "suspend host", "cut",
     "half open", "move", "aimed move", "fence", "elect", "broker restart", "lose lock", "coordinator",
 )  # fmt: skip
 """Those that kill, freeze, cut, move, fence or elect."""

@@ -144,7 +144,7 @@ MUTATIONS = (
         "positions are read up to the last stable offset only",
         holes.positions_to_the_last_stable_offset,
         _EXACTLY,
-        20005,
+        20000,
         _CONTENTS,
     ),
     Mutation(
@@ -152,7 +152,7 @@ MUTATIONS = (
         "a partition is released while outcomes are open",
         holes.release_forgets_open_outcomes,
         _EXACTLY,
-        20006,
+        20004,
         _CONTENTS,
     ),
     Mutation(
@@ -160,7 +160,7 @@ MUTATIONS = (
         "batches are sent again between positions and commit",
         holes.sends_again_while_it_commits,
         _SPLITTING,
-        20019,
+        20016,
         _CONTENTS,
     ),
     Mutation(
@@ -168,7 +168,7 @@ MUTATIONS = (
         "a partition taken back begins at sequence 0",
         holes.sequences_begin_again,
         _BACK_AND_FORTH,
-        20043,
+        20042,
         _CONTENTS,
     ),
     Mutation(
@@ -176,7 +176,7 @@ MUTATIONS = (
         "pieces of a batch forget that it may be there",
         holes.pieces_lose_their_mark,
         replace(_APPENDED_AND_REFUSED, exactly_once=True),
-        20003,
+        20004,
         _CONTENTS,
     ),
     Mutation(
@@ -184,7 +184,7 @@ MUTATIONS = (
         "the same epoch goes on after a commit without answer",
         holes.goes_on_after_a_lost_answer,
         replace(_EXACTLY, aim=Aim("EndTxn", Fate.REPEATED)),
-        20006,
+        20000,
         _CONTENTS,
     ),
     Mutation(
@@ -192,7 +192,7 @@ MUTATIONS = (
         "a fenced slot takes its transactional id back",
         holes.takes_its_id_back,
         _REPLACED,
-        20088,
+        20150,
         _CONTENTS,
     ),
     Mutation(
@@ -203,7 +203,7 @@ MUTATIONS = (
         "the position passes a refused record",
         holes.position_passes_what_was_refused,
         _FORGETTING,
-        20002,
+        20005,
         _CONTENTS,
     ),
     Mutation(
@@ -211,7 +211,7 @@ MUTATIONS = (
         "a batch refused twice loses records",
         holes.refused_twice_loses_what_is_between,
         _REFUSING,
-        20004,
+        20000,
         _CONTENTS,
     ),
     Mutation(
@@ -219,18 +219,18 @@ MUTATIONS = (
         "what is acknowledged behind a refused record stays",
         holes.acknowledged_behind_what_is_refused,
         _APPENDED_AND_REFUSED,
-        20022,
+        20012,
         _STUCK,
     ),
     Mutation(
-        "B5 fetch", "fetches carry no leader epoch", holes.fetches_without_leader_epoch, _UNCLEAN, 20015, _OTHER_LOG
+        "B5 fetch", "fetches carry no leader epoch", holes.fetches_without_leader_epoch, _UNCLEAN, 20011, _OTHER_LOG
     ),
     Mutation(
         "B5 answer",
         "failed answers about epochs count as no truncation",
         holes.failed_epoch_ends_count_as_none,
         replace(_UNCLEAN, settings=(("changes_every", 1.5),)),
-        20016,
+        20002,
         _OTHER_LOG,
     ),
     Mutation(
@@ -254,29 +254,29 @@ MUTATIONS = (
         "appends have names of topics, not ids",
         holes.requests_have_names,
         _REMOTE_RECREATED,
-        20030,
+        20002,
         _CONTENTS,
     ),
     Mutation(
-        "B6", "gaps follow their positions", holes.gaps_wait_for_the_next_report, _RETENTION, 20004, ("GAP UNTOLD",)
+        "B6", "gaps follow their positions", holes.gaps_wait_for_the_next_report, _RETENTION, 20003, ("GAP UNTOLD",)
     ),
     Mutation(
         "B7",
         "positions are not written again after an abort",
         holes.positions_are_not_written_again,
         _ABORTING,
-        20183,
+        20000,
         ("ABORTED POSITION LEFT",),
     ),
     Mutation(
-        "B9", "gaps are ordered by clocks", holes.gaps_by_their_writers_clocks, _OVERTAKEN, 20000, ("GAP UNTOLD",)
+        "B9", "gaps are ordered by clocks", holes.gaps_by_their_writers_clocks, _OVERTAKEN, 20001, ("GAP UNTOLD",)
     ),
     Mutation(
         "C4",
         "the tail of the board stays deaf",
         holes.tail_stays_deaf,
         Options(crowd=False, flavour=Flavour.BOARD_TRUNCATED, settings=(("board_begins_later", True),)),
-        20005,
+        20001,
         _STUCK,
     ),
     Mutation(

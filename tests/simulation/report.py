@@ -55,7 +55,7 @@ class Report:
             f"{tally.worlds} worlds, {tally.simulated_seconds / 3600:.1f} simulated hours in {tally.cpu_seconds:.0f} s of CPU, "
             f"{tally.requests:,} requests",
             f"slowest catching up {tally.slowest_catching_up:.0f} s, most held {tally.most_held:.0%} of the budget, "
-            f"{tally.slow_stops} took longer than 20 s to stop (slowest {tally.slowest_stop:.0f} s)",
+            f"slowest stop at the end {tally.slowest_stop:.1f} s",
             f"{self.structural:,} faults killed, froze, cut, moved, fenced or elected",
             "",
             *self._tables(),

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import traceback
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from farshore.dataplane.task import Order, Outcome, SlotTask
-from farshore.driver.generation import OrderOf
+from farshore.driver.slot_jobs import Ended
 from farshore.errors import FarshoreError
 from simulation.product import CodeFails
 from simulation.timeline import ProcessLoop
@@ -18,9 +17,9 @@ if TYPE_CHECKING:
     from simulation.drivers import DriverProcess
     from simulation.world import World
 
+_JUST_NOW = 3.0
 _KILLED = "its Spark task failed: Python worker exited unexpectedly"
 _EXECUTOR_LOST = "its Spark task failed: executor lost"
-_FIRST_PAUSE, _LONGEST_PAUSE = 0.5, 8.0
 
 
 class SlotProcess:
@@ -53,6 +52,12 @@ class SlotProcess:
         slot = self.task.slot if self.task is not None else None
         entries = slot._hand.entries.values() if slot is not None else ()
         return {entry.partition.partition for entry in entries if entry.copy.in_flight}
+
+    @property
+    def hears(self) -> bool:
+        """It has heard its lease just now, so that nothing keeps it from the board."""
+        heard = self.task.lease._heard if self.task is not None else None
+        return heard is not None and self.loop.time() - heard < _JUST_NOW
 
     def _begin(self) -> None:
         self.task = SlotTask(
@@ -91,77 +96,26 @@ class SlotProcess:
         self._tell(Outcome(self.slot, 0, _EXECUTOR_LOST))
 
 
-class Job:
-    """As the driver's job of one slot: submits it, and again, with back-off, when it ends early.
+class SlotAttempt:
+    """An attempt that the driver has submitted, as Spark lets it know about."""
 
-    Unless an attempt is known to be dead, the next waits as long as a lease lasts.
-    """
-
-    def __init__(self, driver: DriverProcess, slot: int, order_of: OrderOf, on_end: Callable[[Outcome], None]) -> None:
+    def __init__(self, world: World, order: Order, driver: DriverProcess) -> None:
         self._driver = driver
-        self._slot = slot
-        self._order_of = order_of
-        self._on_end = on_end
-        self._ending = asyncio.Event()
-        self.attempt = 0
-        self.is_new = True
-        self._over = False
-        self.surely_ended = True
-        self.failure: str | None = None
-        self.process: SlotProcess | None = None
+        self._ended: asyncio.Future[Ended] = driver.loop.create_future()
+        self._process = SlotProcess(world, order, driver)
+        self._process.told.append(self._tell)
 
-    @property
-    def over(self) -> bool:
-        return self._over
-
-    def start(self) -> None:
-        self.is_new = False
-        self._driver.spawn(self._hold())
-
-    def do_not_restart(self) -> None:
-        self._ending.set()
+    async def ended(self) -> Ended:
+        return await self._ended
 
     def cancel(self) -> None:
-        self._ending.set()
-        if self.process is not None:
-            self.process.kill()
+        self._process.kill()
 
-    async def _hold(self) -> None:
-        pause, clock = _FIRST_PAUSE, self._driver.loop
-        while True:
-            began = clock.time()
-            outcome = await self._run_once()
-            if outcome.error is None or self._ending.is_set():
-                break
-            self.failure = outcome.error
-            pause = _FIRST_PAUSE if clock.time() - began > 60 else min(pause * 2, _LONGEST_PAUSE)
-            self.attempt += 1
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(pause):
-                    await self._ending.wait()
-            if self._ending.is_set():
-                break
-        self._over = True
-        self._on_end(outcome)
-
-    async def _run_once(self) -> Outcome:
-        try:
-            order = await self._order_of(self._slot, self.attempt)
-        except FarshoreError as error:
-            return Outcome(self._slot, 0, str(error))
-        loop, line = self._driver.loop, self._driver.world.line
-        ended: asyncio.Future[Outcome] = loop.create_future()
-
-        def tell(outcome: Outcome) -> None:
-            line.after(0.01, loop.inject, _settle, ended, outcome)
-
-        self.process = SlotProcess(self._driver.world, order, self._driver)
-        self.process.told.append(tell)
-        outcome = await ended
-        self.surely_ended = outcome.error != _EXECUTOR_LOST
-        return outcome
+    def _tell(self, outcome: Outcome) -> None:
+        ended = Ended(outcome, outcome.error != _EXECUTOR_LOST)
+        self._driver.world.line.after(0.01, self._driver.loop.inject, _settle, self._ended, ended)
 
 
-def _settle(future: asyncio.Future[Outcome], outcome: Outcome) -> None:
+def _settle(future: asyncio.Future[Ended], ended: Ended) -> None:
     if not future.done():
-        future.set_result(outcome)
+        future.set_result(ended)

@@ -19,7 +19,6 @@ class Tally:
     steps: Counter[tuple[str, str]] = field(default_factory=Counter)
     kinds: Counter[tuple[str, str]] = field(default_factory=Counter)
     slowest_stop: float = 0.0
-    slow_stops: int = 0
     slowest_catching_up: float = 0.0
     most_held: float = 0.0
 
@@ -42,6 +41,5 @@ class Tally:
         ):  # fmt: skip
             mine.update(theirs)  # type: ignore[arg-type]
         self.slowest_stop = max(self.slowest_stop, other.slowest_stop)
-        self.slow_stops += other.slow_stops
         self.slowest_catching_up = max(self.slowest_catching_up, other.slowest_catching_up)
         self.most_held = max(self.most_held, other.most_held)

@@ -9,8 +9,8 @@ import farshore
 
 _ROOT = Path(farshore.__file__).parent
 _SIMULATED = ("dataplane", "driver", "kafka/internal_topics")
-_ALLOWED = {"dataplane/spark.py"}
-"""Runs in the driver's threads beside Spark, and is no part of a simulated process."""
+_ALLOWED = {"dataplane/spark.py", "driver/service.py"}
+"""These run in other threads than the event loops, and are no part of a simulated process."""
 _CLOCKS = {"time", "monotonic", "perf_counter", "time_ns", "monotonic_ns", "perf_counter_ns", "now", "utcnow"}
 
 

@@ -103,6 +103,7 @@ class ProcessLoop(asyncio.BaseEventLoop):
         self._frozen_until = 0.0
         self._suspended_until = 0.0
         self.suspended_at = -_NEVER
+        self.freezes = 0
         line.loops.append(self)
         line.every_loop.append(self)
 
@@ -159,6 +160,7 @@ class ProcessLoop(asyncio.BaseEventLoop):
     def freeze(self, seconds: float, *, suspend: bool) -> None:
         """As by SIGSTOP. To `suspend` is what happens to a virtual machine, whose monotonic clock stands still too."""
         now, until = self.line.now, self.line.now + seconds
+        self.freezes += 1
         self._frozen_until = max(self._frozen_until, until)
         if suspend and until > self._suspended_until:
             self._asleep += until - max(now, self._suspended_until)

@@ -24,10 +24,10 @@ from farshore.control.group_offsets import Skip
 from farshore.dataplane import board
 from farshore.dataplane.assignment import Gap
 from farshore.dataplane.trouble import Kind
+from farshore.driver.figures import FlowFigures, FlowState
 from farshore.errors import BadArgument
 from farshore.local.ports import free_port
 from farshore.model import Flow, TopicPartition
-from farshore.service import FlowFigures, FlowState
 
 ROOT = Path(__file__).parent.parent.parent
 OPERATIONS = ROOT / "docs" / "operations.md"

@@ -11,6 +11,7 @@ import pytest
 
 from farshore.control.loop import ControlLoop, Pass, PassState
 from farshore.control.problems import Problem
+from farshore.driver.loop import DriverLoop
 from farshore.errors import FarshoreError, Unreachable
 from farshore.model import Flow
 
@@ -53,18 +54,23 @@ Start = Callable[..., ControlLoop]
 
 
 @pytest.fixture
-def start(caplog: pytest.LogCaptureFixture) -> Iterator[Start]:
+def loop() -> Iterator[DriverLoop]:
+    loop = DriverLoop()
+    loop.start()
+    yield loop
+    loop.stop()
+
+
+@pytest.fixture
+def start(loop: DriverLoop, caplog: pytest.LogCaptureFixture) -> Start:
     caplog.set_level(logging.INFO)
-    loops: list[ControlLoop] = []
 
     def started(*passes: Pass) -> ControlLoop:
-        loops.append(ControlLoop(FLOW, passes))
-        loops[-1].start()
-        return loops[-1]
+        control = ControlLoop(FLOW, passes)
+        loop.spawn(control.run())
+        return control
 
-    yield started
-    for loop in loops:
-        loop.stop()
+    return started
 
 
 def wait_until(holds: Callable[[], bool]) -> None:
@@ -203,7 +209,7 @@ def test_a_fault_is_logged_with_its_traceback_and_the_pass_goes_on(
 def test_what_may_pass_by_itself_is_tried_again_before_a_long_interval_is_over(
     start: Start, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("farshore.control.loop._FIRST_RETRY_SECONDS", OFTEN)
+    monkeypatch.setattr("farshore.control.loop._RETRY_SECONDS", OFTEN)
     down = Unreachable("B: no answer", cluster="B")
     passing, lasting = Scripted(down, down, (), every=SELDOM), Scripted(FarshoreError("no"), every=SELDOM)
     loop = start(passing, lasting)
@@ -213,29 +219,39 @@ def test_what_may_pass_by_itself_is_tried_again_before_a_long_interval_is_over(
     assert (passing.runs, lasting.runs) == (3, 1)
 
 
-def test_stopping_is_prompt_and_no_run_begins_after_it(start: Start) -> None:
+def test_no_run_begins_after_it_was_cancelled(loop: DriverLoop) -> None:
     passes = [Scripted((), every=SELDOM), Scripted(())]
-    loop = start(*passes)
+    running = loop.spawn(ControlLoop(FLOW, passes).run())
     wait_until(lambda: all(each.runs for each in passes))
-    began = time.monotonic()
-    loop.stop()
-    assert time.monotonic() - began < 0.5
+    running.cancel()
+    runs = [each.runs for each in passes]
+    time.sleep(5 * OFTEN)
+    assert [each.runs for each in passes] <= [count + 1 for count in runs], "one may have been under way"
     runs = [each.runs for each in passes]
     time.sleep(5 * OFTEN)
     assert [each.runs for each in passes] == runs
 
 
-def test_stopping_waits_for_a_run_under_way_but_not_for_ever(start: Start, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_run_under_way_holds_up_no_cancellation_and_its_outcome_is_forgotten(
+    loop: DriverLoop, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
     slow = Blocked()
-    loop = start(slow)
+    control = ControlLoop(FLOW, [slow])
+    ended = threading.Event()
+
+    async def run() -> None:
+        try:
+            await control.run()
+        finally:
+            ended.set()
+
+    running = loop.spawn(run())
     assert slow.entered.wait(WITHIN_SECONDS)
-    began = time.monotonic()
-    loop.stop(within=0.2)
-    assert 0.15 < time.monotonic() - began < 2.0
-    assert caplog.messages == ["A->B: slow: has not ended in time, and is left to end by itself"]
+    running.cancel()
+    assert ended.wait(WITHIN_SECONDS)
+    assert not slow.released.is_set()
     slow.released.set()
-    loop.stop()
-
-
-def test_a_loop_that_was_never_started_can_be_stopped() -> None:
-    ControlLoop(FLOW, [Scripted(())]).stop()
+    time.sleep(5 * OFTEN)
+    assert caplog.messages == []
+    assert control.states[0].last_run is None

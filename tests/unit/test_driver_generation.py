@@ -18,7 +18,8 @@ from farshore.dataplane.bookkeeping import Books, board_records
 from farshore.dataplane.picture import Picture, read_picture
 from farshore.dataplane.task import ExactlyOnce, Order, Outcome
 from farshore.driver import generation
-from farshore.driver.generation import Generation, OrderOf
+from farshore.driver.generation import Generation
+from farshore.driver.slot_jobs import OrderOf
 from farshore.errors import KafkaError
 from farshore.kafka.internal_topics.reader import read_topic
 from farshore.kafka.internal_topics.writer import InternalWriter
@@ -27,6 +28,7 @@ from farshore.kafka.raw_transaction_requests import InitProducerId
 from farshore.model import Flow, TopicPartition
 
 NUMBER = 4
+WITHIN_SECONDS = 30.0
 HOLDER = "ours"
 BOOKS = Books("MirrorSourceConnector", "positions", 1, "ledger", None, False, "board")
 CLIENT: Any = None
@@ -296,7 +298,7 @@ def test_after_a_stop_it_is_over_only_when_every_slot_has_surely_ended(surely: b
         async with driven() as one:
             one.generation.follow([share("a")])
             await one.plans_until(1)
-            one.generation.stop()
+            one.generation.stop(asyncio.get_running_loop().time() + WITHIN_SECONDS)
             while not (asked := (await one.leases())[-1]).stop:
                 await asyncio.sleep(0.01)
             assert not asked.over, "the slot has not ended yet"
@@ -306,6 +308,36 @@ def test_after_a_stop_it_is_over_only_when_every_slot_has_surely_ended(surely: b
             await one.running
             assert (await one.leases())[-1] == board.Lease(NUMBER, stop=True, over=surely, holder=HOLDER)
             assert one.generation.done
+
+    run()
+
+
+def test_a_slot_that_does_not_end_in_time_is_cancelled_and_then_given_up() -> None:
+    @in_a_loop
+    async def run() -> None:
+        async with driven() as one:
+            one.generation.follow([share("a")])
+            await one.plans_until(1)
+            one.generation.stop(asyncio.get_running_loop().time() + 3.0)
+            await one.running
+            assert one.jobs[0].calls == ["start", "do not restart", "cancel"]
+            assert one.generation.left == 1
+            assert not (await one.leases())[-1].over
+
+    run()
+
+
+def test_a_stop_does_not_wait_for_a_target_that_does_not_answer() -> None:
+    @in_a_loop
+    async def run() -> None:
+        async with driven() as one:
+            one.generation.follow([share("a")])
+            await one.plans_until(1)
+            one.cluster.gate.clear()
+            await asyncio.sleep(0.2)  # a lease is being written by now
+            one.generation.stop(asyncio.get_running_loop().time() + 3.0)
+            await one.running
+            assert not one.cluster.gate.is_set()
 
     run()
 

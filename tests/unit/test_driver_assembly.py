@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import pytest
 from configs import CLUSTERS, ReadText, flow_of, read_text
 
 from farshore.config import FlowSettings
 from farshore.control import InternalTopic, InternalTopicProblem, InternalTopics, wanted_internal_topics
+from farshore.driver.assembly import FlowParts
 from farshore.driver.loop import DriverLoop
 from farshore.errors import RequestRefused
-from farshore.kafka.cluster import Cluster
 from farshore.ops.preflight.internal import internal_topics
-from farshore.service import flow as service_flow
-from farshore.service.flow import FlowRunner
 
 __all__ = ["read_text"]
 
@@ -20,32 +17,30 @@ BOARD, POSITIONS = "mm2-farshore.A.internal", "mm2-offsets.A.internal"
 LEDGER, SYNCS = "mm2-farshore-ledger.A.internal", "mm2-offset-syncs.B.internal"
 
 
-def _starts_without(settings: FlowSettings, topic: InternalTopic, monkeypatch: pytest.MonkeyPatch) -> bool:
+def _starts_without(settings: FlowSettings, topic: InternalTopic) -> bool:
     problem = InternalTopicProblem(topic, f"{topic.name} cannot be made", missing=True)
-    monkeypatch.setattr(service_flow, "ensure_internal_topics", lambda *_: InternalTopics(problems=(problem,)))
-    source, target = (Cluster(alias, settings.side(alias).admin) for alias in ("A", "B"))
     try:
-        FlowRunner(settings, DriverLoop(), None, 1, once=False)._ensure_internal_topics(source, target)
+        FlowParts(settings, DriverLoop()).check(InternalTopics(problems=(problem,)))
     except RequestRefused:
         return False
     return True
 
 
 def test_a_flow_starts_only_where_the_topics_are_that_its_slots_and_its_lock_need(
-    read_text: ReadText, monkeypatch: pytest.MonkeyPatch
+    read_text: ReadText,
 ) -> None:
     settings = flow_of(read_text(CLUSTERS + "A->B.enabled = true"))
     wanted = list(wanted_internal_topics(settings))
-    needed = {topic.name for topic in wanted if not _starts_without(settings, topic, monkeypatch)}
+    needed = {topic.name for topic in wanted if not _starts_without(settings, topic)}
     assert needed == {BOARD, POSITIONS, LEDGER, SYNCS}
     assert {topic.name for topic in wanted} - needed == {"heartbeats", "A.checkpoints.internal"}
 
 
 def test_topics_that_are_vital_to_the_check_are_needed_to_start(
-    read_text: ReadText, monkeypatch: pytest.MonkeyPatch
+    read_text: ReadText,
 ) -> None:
     settings = flow_of(read_text(CLUSTERS + "A->B.enabled = true"))
     vital = {topic.name for topic in internal_topics(settings) if topic.vital}
     assert vital == {BOARD, POSITIONS}
     for topic in wanted_internal_topics(settings):
-        assert not (topic.name in vital and _starts_without(settings, topic, monkeypatch))
+        assert not (topic.name in vital and _starts_without(settings, topic))

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
-import time
 from collections.abc import Iterator
 from dataclasses import replace
 
@@ -17,56 +17,67 @@ from farshore.control.loop import ControlLoop, Pass, PassState
 from farshore.control.offset_maps import OffsetMaps
 from farshore.dataplane import board
 from farshore.dataplane.bookkeeping import board_records
-from farshore.driver.flow_client import FlowClient
+from farshore.driver.loop import DriverLoop, ThreadWriter
 from farshore.errors import KafkaError
 from farshore.kafka.cluster import Cluster
+from farshore.kafka.internal_topics.writer import InternalWriter
+from farshore.kafka.raw import RawCluster
 from farshore.naming import board_topic
 
 _log = logging.getLogger(__name__)
 
+_LAST_WITHIN_SECONDS = 0.7
+
 
 class Upkeep:
-    """Of a flow that is held, to be made anew each time. `report` is to be called often."""
+    """Of a flow that is held; each holding has its own. `client` is the driver's, for what is written."""
 
-    def __init__(self, settings: FlowSettings, source: Cluster, target: Cluster, client: FlowClient) -> None:
+    def __init__(
+        self, settings: FlowSettings, source: Cluster, target: Cluster, client: RawCluster, loop: DriverLoop
+    ) -> None:
         self._settings = settings
         self._source = source
         self._target = target
         self._age: HeartbeatAge | None = None
         self._checkpoints: Checkpoints | None = None
         self._group_offsets: GroupOffsets | None = None
-        self._next_report = 0.0
         self._last: board.Upkeep | None = None
         self._client = client
-        self._writer = client.writer()
+        self._driver_loop = loop
+        self._writer = InternalWriter(client)
         self._loop = ControlLoop(settings.flow, list(self._passes()))
-
-    def start(self) -> None:
-        self._loop.start()
-
-    def stop(self) -> None:
-        self._loop.stop()
-        if self._last is not None:
-            self._tell(replace(self._last, over=True))
 
     @property
     def states(self) -> list[PassState]:
         return self._loop.states
 
-    def report(self, generation: int) -> None:
-        """Put on the board how the passes stand, every few seconds."""
-        if time.monotonic() < self._next_report:
-            return
-        self._next_report = time.monotonic() + board.UPKEEP_EVERY_SECONDS
-        self._last = self.on_board(generation)
-        self._tell(self._last)
+    async def run(self, generation: int) -> None:
+        """Until cancelled: the passes, and on the board how they stand, every few seconds."""
+        async with asyncio.TaskGroup() as running:
+            running.create_task(self._loop.run())
+            running.create_task(self._keep_reporting(generation))
 
-    def _tell(self, report: board.Upkeep) -> None:
+    async def stop(self) -> None:
+        """After `run`. Takes a second at most."""
+        if self._last is not None:
+            await self._report(replace(self._last, over=True), _LAST_WITHIN_SECONDS)
+
+    async def _keep_reporting(self, generation: int) -> None:
+        while True:
+            self._last = self.on_board(generation)
+            await self._report(self._last, board.UPKEEP_EVERY_SECONDS)
+            await asyncio.sleep(board.UPKEEP_EVERY_SECONDS)
+
+    async def _report(self, report: board.Upkeep, within: float) -> None:
         topic = board_topic(self._settings.flow.source)
         try:
-            self._writer.write(board_records(topic, [report]), within=5.0)
+            await self._writer.write(board_records(topic, [report]), within)
         except KafkaError as error:
             _log.debug("%s: %s", self._settings.flow, error)  # the passes themselves tell what ails the target
+
+    def _new_writer(self) -> ThreadWriter:
+        """Each pass has its own: a failed write holds up no other."""
+        return ThreadWriter(self._driver_loop, InternalWriter(self._client), self._client.alias)
 
     def on_board(self, generation: int) -> board.Upkeep:
         """How the passes stand now, as it is put on the board. From any thread."""
@@ -83,7 +94,7 @@ class Upkeep:
         settings, source, target = self._settings, self._source, self._target
         copying, heartbeat, checkpoint = settings.source, settings.heartbeat, settings.checkpoint
         if heartbeat is not None and not heartbeat.paused:
-            yield Heartbeats(settings.flow, heartbeat, self._client.writer())
+            yield Heartbeats(settings.flow, heartbeat, self._new_writer())
         if copying is not None and not copying.paused:
             self._age = HeartbeatAge(settings.flow, copying.policy, copying.target, target)
             yield self._age
@@ -91,7 +102,7 @@ class Upkeep:
             yield AclsPass(settings, source, target)
         if checkpoint is not None and not checkpoint.paused:
             maps = OffsetMaps(settings)
-            self._checkpoints = Checkpoints(checkpoint, source, target, maps, self._client.writer())
+            self._checkpoints = Checkpoints(checkpoint, source, target, maps, self._new_writer())
             yield self._checkpoints
             self._group_offsets = GroupOffsets(checkpoint, target, self._checkpoints)
             yield self._group_offsets

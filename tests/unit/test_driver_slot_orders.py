@@ -16,8 +16,8 @@ from farshore.config.keys.table import Scope, Status
 from farshore.control.topic_configs import RemoteTopic
 from farshore.dataplane.cargo import Target
 from farshore.dataplane.task import Order
+from farshore.driver.slot_orders import copied_of, exactly_once_of, order_of
 from farshore.model import TopicPartition
-from farshore.service.orders import copied_of, exactly_once_of, order_of
 from farshore.wire.batch import Codec
 
 __all__ = ["read_text"]

@@ -36,15 +36,15 @@ class FlowState(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class FlowStatus:
-    """How a flow stands, for one line on a terminal."""
+    """How a flow stands, for one line on a terminal. `lag` and `lag_seconds` are None where they are not known."""
 
     flow: str
     state: str
     slots: int = 0
     records: int = 0
     bytes: int = 0
-    lag: int = 0
-    lag_seconds: float = 0.0
+    lag: int | None = None
+    lag_seconds: float | None = None
     troubles: tuple[tuple[str, str], ...] = ()
     passes: tuple[PassState, ...] = ()
 

@@ -1,0 +1,136 @@
+"""From settings to what a flow is made of: the parts that `FlowDriver` puts to work."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Callable
+from functools import partial
+
+from farshore.config.settings import FlowSettings
+from farshore.control.internal_topics import InternalTopics, TopicPurpose, ensure_internal_topics
+from farshore.control.topics import TopicSync, sync_topics
+from farshore.dataplane.assignment import Copied
+from farshore.dataplane.task import Order
+from farshore.driver.flow import FlowWork, Lock
+from farshore.driver.loop import DriverLoop
+from farshore.driver.replication import Copies
+from farshore.driver.slot_jobs import OnEnd, OrderOf, SlotJob, Submit
+from farshore.driver.slot_orders import copied_of, exactly_once_of, order_of
+from farshore.driver.upkeep import Upkeep
+from farshore.errors import RequestRefused
+from farshore.kafka.cluster import Cluster
+from farshore.kafka.lock import FlowLock, LockPlace
+from farshore.kafka.raw import RawCluster
+from farshore.model import TopicPartition
+from farshore.naming import board_topic
+from farshore.threads import in_thread
+
+_log = logging.getLogger(__name__)
+
+_NEEDED = frozenset({TopicPurpose.POSITIONS, TopicPurpose.BOARD, TopicPurpose.LEDGER, TopicPurpose.SYNCS})
+"""What the internal topics are for that the lock and the slots use; without the others records are copied all the
+same."""
+
+
+def flow_work(
+    settings: FlowSettings, loop: DriverLoop, submit: Submit | None, slots_at_most: int, *, once: bool
+) -> FlowWork:
+    """`submit` may be None for a flow that copies nothing."""
+    parts = FlowParts(settings, loop)
+    return FlowWork(
+        flow=settings.flow,
+        board_topic=board_topic(settings.flow.source),
+        prepare=parts.prepare,
+        new_target=parts.new_target,
+        new_lock=parts.new_lock,
+        new_upkeep=None if once else parts.new_upkeep,
+        copies=parts.copies(submit, slots_at_most, once=once) if settings.copies and submit is not None else None,
+    )
+
+
+class FlowParts:
+    """The clusters of a flow as its driver knows them, and what it does with them."""
+
+    def __init__(self, settings: FlowSettings, loop: DriverLoop) -> None:
+        self._settings = settings
+        self._loop = loop
+        self._told: set[str] = set()
+        flow = settings.flow
+        self._source, self._target = (
+            Cluster(alias, settings.side(alias).admin) for alias in (flow.source, flow.target)
+        )
+
+    async def prepare(self) -> int:
+        """Raises FarshoreError if the flow cannot be held now."""
+        flow = self._settings.flow
+        # Nothing is made on the one before the other has let us in.
+        await asyncio.gather(*(in_thread(partial(_log_in, each), f"{flow}") for each in (self._source, self._target)))
+        ensured = await in_thread(
+            lambda: ensure_internal_topics(self._settings, self._source, self._target), f"{flow} internal topics"
+        )
+        self.check(ensured)
+        return ensured.partitions.get(self._settings.positions_topic, 0)
+
+    def check(self, ensured: InternalTopics) -> None:
+        """Log what is new about internal topics. Raises RequestRefused without those that are needed."""
+        flow = self._settings.flow
+        for problem in ensured.problems:
+            if problem.reason not in self._told:
+                _log.warning("%s: %s", flow, problem.reason)
+        self._told = {problem.reason for problem in ensured.problems}
+        missing = [each.reason for each in ensured.problems if each.missing and each.topic.purpose in _NEEDED]
+        if missing:
+            raise RequestRefused(missing[0], cluster=flow.target, code="INTERNAL_TOPIC_MISSING", retriable=True)
+
+    def new_target(self) -> RawCluster:
+        settings = self._settings
+        return RawCluster(
+            settings.worker.producer.connection, alias=settings.flow.target, client_id=f"{settings.flow}|farshore"
+        )
+
+    def new_lock(self, on_lost: Callable[[], None]) -> Lock:
+        return FlowLock(LockPlace.of(self._settings), on_change=lambda held: None if held else on_lost())
+
+    def new_upkeep(self, target: RawCluster) -> Upkeep:
+        return Upkeep(self._settings, self._source, self._target, target, self._loop)
+
+    def copies(self, submit: Submit, slots_at_most: int, *, once: bool) -> Copies:
+        settings, source = self._settings, self._settings.source
+        assert source is not None
+        exactly_once = exactly_once_of(settings)
+        interval = source.refresh_topics_interval.total_seconds()
+
+        def order(generation: int, positions_partitions: int) -> Order:
+            return order_of(settings, source, generation, positions_partitions, exactly_once, once=once)
+
+        def copied(partition: TopicPartition, synced: TopicSync) -> Copied:
+            producer = settings.worker.producer.tuning
+            return copied_of(partition, synced.partitions, synced.remote_topics, producer)
+
+        def new_job(slot: int, description: str, order_of: OrderOf, on_end: OnEnd) -> SlotJob:
+            return SlotJob(slot, description, order_of, on_end, submit)
+
+        return Copies(
+            order=order,
+            look=self._look,
+            copied=copied,
+            new_job=new_job,
+            slots_at_most=slots_at_most,
+            tasks_max=source.tasks_max,
+            slots_rule="tasks.max" if slots_at_most == source.tasks_max else "twice the cores, shared by all flows",
+            refresh_seconds=interval if source.refresh_topics_enabled and interval > 0 else None,
+            bytes_per_second=source.max_bytes_per_second,
+            once=once,
+        )
+
+    async def _look(self, known: frozenset[str]) -> TopicSync:
+        return await in_thread(
+            lambda: sync_topics(self._settings, self._source, self._target, known), f"{self._settings.flow} topics"
+        )
+
+
+def _log_in(cluster: Cluster) -> None:
+    with contextlib.suppress(RequestRefused):
+        cluster.describe()

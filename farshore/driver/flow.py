@@ -1,0 +1,434 @@
+"""One flow in the driver's event loop: what it needs, the lock, taking over, and all the rest while it is held."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import AsyncIterator, Callable, Coroutine
+from dataclasses import dataclass
+from typing import Any, Protocol, TypeVar
+
+from farshore.clock import SYSTEM_CLOCK, Clock
+from farshore.control.loop import PassState
+from farshore.dataplane import board
+from farshore.dataplane.picture import BoardWatch, Picture, read_picture
+from farshore.dataplane.trouble import Trouble
+from farshore.driver.figures import FlowFigures, FlowState, FlowStatus
+from farshore.driver.holding import Facts, Step, next_step
+from farshore.driver.replication import Copies, Replication
+from farshore.driver.takeover import Taken, take_over
+from farshore.errors import AuthenticationFailed, FarshoreError, KafkaError
+from farshore.kafka.internal_topics.writer import InternalWriter
+from farshore.kafka.raw import RawCluster
+from farshore.model import Flow
+
+_log = logging.getLogger(__name__)
+
+ResultT = TypeVar("ResultT")
+
+_LOOK_SECONDS = 0.1
+_PATIENT_SECONDS = 5.0
+_LET_GO_SECONDS = 30.0
+_RELEASE_SECONDS = 0.7
+_SPARE_SECONDS = 1.0
+"""For the lock, which is left when nothing is copied any more, and for connections to be closed."""
+_TAKE_OVER_WITHIN_SECONDS = 60.0
+
+
+class Lock(Protocol):
+    """Of which one driver at a time has that of a flow. `refusal` is why it cannot be had, as far as that is known."""
+
+    @property
+    def held(self) -> bool: ...
+
+    @property
+    def refusal(self) -> KafkaError | None: ...
+
+    async def run(self) -> None:
+        """Try to hold it, again and again, until cancelled."""
+
+    async def release(self) -> None:
+        """After `run`: the next one need not wait."""
+
+
+class Upkeep(Protocol):
+    """What else is looked after while a flow is held."""
+
+    @property
+    def states(self) -> list[PassState]: ...
+
+    async def run(self, generation: int) -> None:
+        """Until cancelled."""
+
+    async def stop(self) -> None:
+        """After `run`: tell that it is over."""
+
+    def on_board(self, generation: int) -> board.Upkeep: ...
+
+
+@dataclass(frozen=True)
+class Held:
+    """What there is of a flow from the moment that its lock is asked for."""
+
+    target: RawCluster
+    picture: Picture
+    lock: Lock
+    positions_partitions: int
+
+
+@dataclass(frozen=True)
+class FlowWork:
+    """What a flow is made of. `prepare` makes sure that both clusters let us in and that the internal topics are there,
+    and gives the number of partitions of the positions' topic. `new_lock` is given what to call whenever the lock was
+    held and is not any more. A flow that copies nothing has no `copies`."""
+
+    flow: Flow
+    board_topic: str
+    prepare: Callable[[], Coroutine[Any, Any, int]]
+    new_target: Callable[[], RawCluster]
+    new_lock: Callable[[Callable[[], None]], Lock]
+    new_upkeep: Callable[[RawCluster], Upkeep] | None = None
+    copies: Copies | None = None
+
+    @property
+    def once(self) -> bool:
+        return self.copies is not None and self.copies.once
+
+
+class _Stopped(Exception):
+    """The driver is to stop."""
+
+
+class FlowDriver:
+    """Holds the flow, again and again where it was lost, until `stop`, or it is done. `run` it as a task of the loop.
+
+    `status` and `figures` may be asked for from any thread.
+    """
+
+    def __init__(self, work: FlowWork, clock: Clock = SYSTEM_CLOCK) -> None:
+        self._work = work
+        self._flow = work.flow
+        self._clock = clock
+        self._state = FlowState.STARTING
+        self._words = self._state.value
+        self._number = 0
+        self._was_held = False
+        self._handed_back = False
+        self._lost = self._ending = False
+        self._upkeep: Upkeep | None = None
+        self._trouble = Trouble(str(work.flow), clock)
+        self._stopping = asyncio.Event()
+        self._give_up_at: float | None = None
+        self.replication: Replication | None = None
+        self.failure: str | None = None
+        self.unfinished = 0
+        """How many slots had not ended when the flow was given up."""
+        self.was_in_trouble = False
+        """When it was stopped, something kept it from copying, and it was not known what was left."""
+
+    def stop(self, give_up_at: float) -> None:
+        """In the event loop, by whose clock `run` ends before `give_up_at`. May be called at any moment."""
+        self._give_up_at = give_up_at
+        self._stopping.set()
+        if self._ending and self.replication is not None:  # for another reason, and with more time
+            self.replication.generation.stop(give_up_at - _SPARE_SECONDS)
+
+    # -- how it stands
+
+    @property
+    def status(self) -> FlowStatus:
+        flow, replication, upkeep = str(self._flow), self.replication, self._upkeep
+        passes = tuple(upkeep.states) if upkeep is not None else ()
+        if replication is None:
+            return FlowStatus(flow, self._words, passes=passes)
+        reports, known = replication.reports, replication.lag_is_known
+        return FlowStatus(
+            flow,
+            self._words,
+            replication.slots,
+            sum(report.records for report in reports),
+            sum(report.bytes for report in reports),
+            sum(report.lag for report in reports) if known else None,
+            max((report.lag_seconds for report in reports), default=0.0) if known else None,
+            tuple(replication.troubles),
+            passes,
+        )
+
+    @property
+    def figures(self) -> FlowFigures:
+        state, replication, upkeep = self._state, self.replication, self._upkeep
+        if not state.held:
+            return FlowFigures(self._flow, state)
+        kept_up = upkeep.on_board(self._number) if upkeep is not None else None
+        if replication is None:
+            return FlowFigures(self._flow, state, upkeep=kept_up)
+        slots, heard = replication.heard
+        return FlowFigures(self._flow, state, slots, heard, replication.refused, replication.gaps, kept_up)
+
+    def _is(self, state: FlowState, words: str | None = None) -> None:
+        """`words` are for people; the state alone, where there is nothing to add."""
+        self._state, self._words = state, words or state.value
+
+    # -- from one holding to the next
+
+    async def run(self) -> None:
+        """Until `stop`, or it is done, or has failed for good."""
+        while not self._stopping.is_set():
+            self.replication = None  # of the last holding, whose figures were to be seen until now
+            try:
+                finished = await self._hold()
+                self._is(FlowState.HANDED_BACK if self._handed_back else FlowState.STOPPED)
+                if self._handed_back or finished:
+                    return
+                continue
+            except _Stopped:
+                self._is(FlowState.STOPPED)
+                return
+            except AuthenticationFailed as error:
+                # Once it worked, a password that is refused may be one that is being changed.
+                reason, final = str(error), self._work.once or not self._was_held
+            except FarshoreError as error:
+                reason, final = str(error), self._work.once
+            except Exception as error:
+                # A fault of our own must not end a flow without a word.
+                _log.exception("%s: this is a fault in Farshore, please report it", self._flow)
+                reason, final = f"{type(error).__name__}: {error}", self._work.once
+            if final:
+                self._is(FlowState.FAILED, f"{FlowState.FAILED}: {reason}")
+                _log.error("%s: ended: %s", self._flow, reason)
+                self.failure = reason
+                return
+            self._is(FlowState.WAITING, f"{FlowState.WAITING}: {reason}")
+            self._trouble.begin(reason)
+            while not self._trouble.over and not self._stopping.is_set():
+                await asyncio.sleep(_LOOK_SECONDS)
+
+    async def _hold(self) -> bool:
+        """Whether all was done that `once` asks for. Raises _Stopped."""
+        positions_partitions = await self._unless_stopping(self._work.prepare())
+        target = self._work.new_target()
+        watch = BoardWatch(target, self._work.board_topic, self._clock)
+        self._lost = self._ending = False
+        held = Held(target, watch.picture, self._work.new_lock(self._on_lost), positions_partitions)
+        async with self._locked(held), _beside(watch.run()):
+            try:
+                await self._wait_for(held)
+                if self._handed_back:
+                    return False
+                self._was_held = True
+                self._trouble.end()
+                taken = await self._take_over(held)
+                return taken is not None and await self._keep(held, taken)
+            finally:
+                self._is(FlowState.STOPPING)
+
+    @contextlib.asynccontextmanager
+    async def _locked(self, held: Held) -> AsyncIterator[None]:
+        """In the group while the block lasts. Whatever ails the target, leaving takes no more than a second or two."""
+        locking = asyncio.create_task(held.lock.run())
+        try:
+            yield
+        finally:
+            locking.cancel()
+            await asyncio.gather(locking, return_exceptions=True)
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(_RELEASE_SECONDS):
+                    await held.lock.release()
+            await held.target.close()
+
+    def _on_lost(self) -> None:
+        self._lost = True
+
+    async def _unless_stopping(self, work: Coroutine[Any, Any, ResultT]) -> ResultT:
+        """What it returns or raises; _Stopped, with the work cancelled, if we are to stop first."""
+        task, stopping = asyncio.create_task(work), asyncio.create_task(self._stopping.wait())
+        try:
+            await asyncio.wait({task, stopping}, return_when=asyncio.FIRST_COMPLETED)
+            if task.done():
+                return task.result()
+            raise _Stopped
+        finally:
+            for each in (task, stopping):
+                each.cancel()
+            await asyncio.gather(task, stopping, return_exceptions=True)
+
+    async def _wait_for(self, held: Held) -> None:
+        """Until the lock is held, or the flow is handed back: a standby would take up what was given to MirrorMaker 2.
+        Raises _Stopped, AuthenticationFailed."""
+        told: str | None = None
+        patient_until = self._clock.monotonic() + _PATIENT_SECONDS
+        while not held.lock.held:
+            if self._stopping.is_set():
+                raise _Stopped
+            if held.picture.end is not None:  # said since we listen
+                break
+            refusal = held.lock.refusal
+            if isinstance(refusal, AuthenticationFailed):
+                raise refusal
+            reason = str(refusal) if refusal else "another Farshore holds the flow, or the group is forming"
+            self._is(FlowState.STANDBY, f"standby: {reason}")
+            if reason != told and (refusal or self._clock.monotonic() > patient_until):
+                _log.log(logging.WARNING if refusal else logging.INFO, "%s: %s", self._flow, reason)
+                told = reason
+            await asyncio.sleep(_LOOK_SECONDS)
+        if held.picture.end is not None:
+            self._hand_back()
+        elif told is not None:
+            _log.info("%s: the flow is free; taking over", self._flow)
+
+    async def _take_over(self, held: Held) -> Taken | None:
+        """Slots of a driver that died may copy on until their lease has lapsed. None if the lock is lost first: who has
+        it now would be claimed against, and claim in turn. Raises _Stopped, KafkaError."""
+        self._is(FlowState.WAITING, "waiting for the slots of an earlier driver to end")
+        writer = InternalWriter(held.target, self._clock)
+        work, copies = self._work, self._work.copies is not None
+        taking = asyncio.create_task(
+            take_over(held.target, writer, work.board_topic, self._clock, self._flow, heard=held.picture, claim=copies)
+        )
+        give_up_at = self._clock.monotonic() + _TAKE_OVER_WITHIN_SECONDS
+        try:
+            while not taking.done():
+                if self._stopping.is_set():
+                    raise _Stopped
+                if not held.lock.held:
+                    return None
+                if self._clock.monotonic() > give_up_at:
+                    raise KafkaError(
+                        f"{self._flow.target}: the flow could not be taken over within "
+                        f"{_TAKE_OVER_WITHIN_SECONDS:.0f} s; it is tried again",
+                        cluster=self._flow.target,
+                    )
+                await asyncio.wait({taking}, timeout=_LOOK_SECONDS)
+            taken = taking.result()
+        finally:
+            taking.cancel()
+            await asyncio.gather(taking, return_exceptions=True)
+        held.picture.begin_with(taken.picture)
+        self._number = taken.generation
+        return taken
+
+    # -- while it is held
+
+    async def _keep(self, held: Held, taken: Taken) -> bool:
+        """Until the flow is to be stopped, or is another's, or done. Whether all was done that `once` asks for."""
+        copies = self._work.copies
+        async with contextlib.AsyncExitStack() as stack:
+            if copies is not None:
+                order = copies.order(taken.generation, held.positions_partitions)
+                self.replication = Replication(
+                    self._flow,
+                    copies,
+                    taken,
+                    order,
+                    target=held.target,
+                    picture=held.picture,
+                    may_lease=lambda: held.lock.held and not self._lost,
+                    clock=self._clock,
+                )
+                stack.push_async_callback(self._end, self.replication)
+            working = [self.replication.run()] if self.replication is not None else []
+            if self._work.new_upkeep is not None:
+                self._upkeep = self._work.new_upkeep(held.target)
+                stack.push_async_callback(self._upkeep.stop)
+                working.append(self._upkeep.run(taken.generation))
+            tasks = [asyncio.create_task(each) for each in working]
+            try:
+                return await self._steer(held, tasks) is Step.FINISH
+            finally:
+                for task in tasks:
+                    task.cancel()
+                await asyncio.gather(*tasks, return_exceptions=True)
+                self._is(FlowState.STOPPING)
+                self._upkeep = None
+
+    async def _end(self, replication: Replication) -> None:
+        self._ending = True
+        give_up_at = self._give_up_at or asyncio.get_running_loop().time() + _LET_GO_SECONDS
+        await replication.stop(give_up_at - _SPARE_SECONDS)
+        self.unfinished = replication.generation.left
+        self.was_in_trouble = replication.in_trouble and not replication.lag_is_known
+
+    async def _steer(self, held: Held, tasks: list[asyncio.Task[None]]) -> Step:
+        """Why it is no longer kept."""
+        while True:
+            for task in tasks:
+                if task.done():
+                    task.result()
+            step = next_step(self._facts(held))
+            match step:
+                case Step.GO_ON:
+                    self._is_at_work()
+                case Step.PAUSE:
+                    if self._state is not FlowState.PAUSED:
+                        _log.warning("%s: the lock was lost, and copying pauses until it is held again", self._flow)
+                    self._is(FlowState.PAUSED, "waiting to hold the flow again")
+                    if held.lock.held:
+                        await self._regain(held)
+                case _:
+                    self._log_end(step)
+                    return step
+            await asyncio.sleep(_LOOK_SECONDS)
+
+    def _facts(self, held: Held) -> Facts:
+        replication, end = self.replication, held.picture.end
+        return Facts(
+            stopping=self._stopping.is_set(),
+            lock_held=held.lock.held and not self._lost,
+            superseded=replication is not None and replication.superseded,
+            handed_back=end is not None and end.generation >= self._number,
+            done=replication is not None and replication.done,
+        )
+
+    async def _regain(self, held: Held) -> None:
+        """The lock is held again. Copying goes on if the board, read now, shows no claim but ours."""
+        self._lost = False
+        try:
+            found = await self._unless_stopping(read_picture(held.target, self._work.board_topic, self._clock))
+        except (KafkaError, _Stopped):
+            self._lost = True  # where nothing can be read nothing can be written either
+            return
+        if found.lease is not None and found.lease.generation > self._number:
+            held.picture.lease = found.lease
+        else:
+            _log.info("%s: the lock is held again", self._flow)
+
+    def _is_at_work(self) -> None:
+        replication = self.replication
+        if replication is None:
+            self._is(FlowState.IDLE, "upkeep only")
+        elif not replication.has_looked:
+            reason = replication.lookup_failure
+            self._is(FlowState.WAITING, f"waiting: {reason}" if reason else "looking for topics")
+        elif replication.slots:
+            if self._state is not FlowState.RUNNING:
+                _log.info("%s: copying %s", self._flow, replication.shares)
+            self._is(FlowState.RUNNING, "copying")
+        else:
+            self._is(FlowState.IDLE, "nothing to copy")
+
+    def _log_end(self, step: Step) -> None:
+        match step:
+            case Step.HAND_BACK:
+                self._hand_back()
+            case Step.LET_GO:
+                _log.warning("%s: another Farshore has claimed the flow", self._flow)
+            case Step.FINISH if self.replication is not None:
+                left = self.replication.left
+                for why in left:
+                    _log.warning("%s: not copied: %s", self._flow, why)
+                self.failure = left[0] if left else None
+
+    def _hand_back(self) -> None:
+        _log.info("%s: it is handed back, as was asked for", self._flow)
+        self._handed_back = True
+
+
+@contextlib.asynccontextmanager
+async def _beside(work: Coroutine[Any, Any, None]) -> AsyncIterator[None]:
+    task = asyncio.create_task(work)
+    try:
+        yield
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)

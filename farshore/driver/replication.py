@@ -1,0 +1,335 @@
+"""From topics to slots: looks for topics on their interval, shares partitions out, and lets a generation copy them."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+from farshore.clock import Clock
+from farshore.control.topics import TopicSync
+from farshore.dataplane import board
+from farshore.dataplane.assignment import Copied
+from farshore.dataplane.bookkeeping import board_records
+from farshore.dataplane.load import HotPartitions
+from farshore.dataplane.picture import Picture
+from farshore.dataplane.plan import Share, plan_slots
+from farshore.dataplane.task import Order
+from farshore.dataplane.transaction import fence, transactional_id
+from farshore.dataplane.trouble import Kind, Trouble
+from farshore.driver.generation import Generation, NewJob
+from farshore.driver.takeover import Taken
+from farshore.errors import KafkaError
+from farshore.kafka.internal_topics.writer import InternalWriter
+from farshore.kafka.raw import RawCluster
+from farshore.model import Flow, TopicPartition
+
+_log = logging.getLogger(__name__)
+
+_TICK_SECONDS = 0.2
+_SOONEST_SECONDS = 5.0
+_AGAIN_SECONDS = 2.0
+_LOAD_EVERY_SECONDS = 1.0
+_JUST_NOW_SECONDS = 5.0
+_LAST_REPORTS_SECONDS = 0.5
+_RELEASED = "released"
+_GONE = (Kind.SOURCE_GONE.value, Kind.REMOTE_GONE.value)
+
+
+@dataclass(frozen=True)
+class Copies:
+    """What a flow that copies has to know beside its board.
+
+    `order` gives what all slots are told, for a generation and the number of partitions of the positions' topic. `look`
+    finds the topics and makes remote ones, `copied` what is to be said of a partition that it found. `refresh_seconds`
+    is None where topics are looked for only once. `tasks_max` bounds the transactional ids that others may use.
+    `slots_rule` says why there are no more slots than `slots_at_most`.
+    """
+
+    order: Callable[[int, int], Order]
+    look: Callable[[frozenset[str]], Awaitable[TopicSync]]
+    copied: Callable[[TopicPartition, TopicSync], Copied]
+    new_job: NewJob
+    slots_at_most: int
+    tasks_max: int
+    slots_rule: str = "tasks.max"
+    refresh_seconds: float | None = None
+    bytes_per_second: int | None = None
+    once: bool = False
+
+
+class Replication:
+    """Of a flow that is held, under the generation that was `taken`. `run` until it is cancelled, then `stop`.
+
+    Slots ride out what ails the clusters by themselves: looking for topics may fail without disturbing them. The lease
+    is renewed only while `may_lease` says that the flow is still ours.
+    """
+
+    def __init__(
+        self,
+        flow: Flow,
+        copies: Copies,
+        taken: Taken,
+        order: Order,
+        *,
+        target: RawCluster,
+        picture: Picture,
+        may_lease: Callable[[], bool],
+        clock: Clock,
+    ) -> None:
+        self._flow = flow
+        self._copies = copies
+        self._taken = taken
+        self._order = order
+        self._target = target
+        self._picture = picture
+        self._clock = clock
+        self._writer = InternalWriter(target, clock)
+        self._shares: list[Share] = []
+        self._known: frozenset[str] = frozenset()
+        self._refused: dict[str, str] = {}
+        self._synced = TopicSync()
+        self._hot = HotPartitions()
+        self._next_load = 0.0
+        self._trouble = Trouble(f"{flow}: topics cannot be looked for", clock)
+        self._looked: float | None = None
+        self._next_look = clock.monotonic()
+        self._running: asyncio.Task[None] | None = None
+        self.generation = Generation(
+            order,
+            taken.holder,
+            writer=self._writer,
+            target=target,
+            new_job=copies.new_job,
+            may_lease=may_lease,
+            picture=picture,
+            bytes_per_second=copies.bytes_per_second,
+            clock=clock,
+        )
+
+    # -- how it stands; from any thread
+
+    @property
+    def superseded(self) -> bool:
+        """Another driver has claimed the flow."""
+        return self.generation.superseded
+
+    @property
+    def slots(self) -> int:
+        """How many there are to be, by what topics there are."""
+        return len(self._shares)
+
+    @property
+    def partitions(self) -> int:
+        return len(self._synced.partitions)
+
+    @property
+    def reports(self) -> list[board.Report]:
+        """The newest of each slot of ours."""
+        number = self._taken.generation
+        return [report for report in list(self._picture.reports.values()) if report.generation == number]
+
+    @property
+    def heard(self) -> tuple[int, tuple[tuple[board.Report, float], ...]]:
+        """How many slots are planned, and the newest report of each that has reported, with its age in seconds."""
+        slots, reports, heard_at = self.slots, self.reports, self._picture.heard_at
+        planned = sorted((report for report in reports if report.slot < slots), key=lambda report: report.slot)
+        now = self._clock.monotonic()
+        return slots, tuple((report, max(0.0, now - heard_at[report.slot])) for report in planned)
+
+    @property
+    def lag_is_known(self) -> bool:
+        """Every slot that there is to be has told, just now or for the last time, how far behind it is, and nothing
+        keeps it from its partitions."""
+        if not self.has_looked:
+            return False
+        slots, heard = self.heard
+        told = [report for report, age in heard if age < _JUST_NOW_SECONDS or report.state == _RELEASED]
+        return len(told) == slots and not any(report.troubles for report in told)
+
+    @property
+    def in_trouble(self) -> bool:
+        """Something keeps it from copying, or kept a slot from telling what it has left."""
+        silent = any(age >= _JUST_NOW_SECONDS and report.state != _RELEASED for report, age in self.heard[1])
+        ended = any(outcome.error is not None for outcome in self.generation.outcomes)
+        return silent or ended or self.lookup_failure is not None or any(True for _ in self.troubles)
+
+    @property
+    def shares(self) -> str:
+        """What is copied, in words."""
+        partitions, slots, most = self.partitions, self.slots, self._copies.slots_at_most
+        return f"{_count(partitions, 'partition')} in {_count(slots, 'slot')} (up to {most}: {self._copies.slots_rule})"
+
+    @property
+    def gaps(self) -> tuple[board.Gaps, ...]:
+        """All that was never copied, also under earlier generations."""
+        return tuple(sorted(self._picture.gaps.values(), key=lambda gaps: gaps.partition))
+
+    @property
+    def refused(self) -> int:
+        """How many topics are not copied because of their remote topics."""
+        return len(self._refused)
+
+    @property
+    def has_looked(self) -> bool:
+        """It is known what there is to copy."""
+        return self._looked is not None
+
+    @property
+    def lookup_failure(self) -> str | None:
+        """Why topics could not be looked for the last time."""
+        return self._trouble.reason
+
+    @property
+    def troubles(self) -> Iterator[tuple[str, str]]:
+        """Topics and partitions that are not copied just now, and why."""
+        yield from self._refused.items()
+        for report in self.reports:
+            yield from ((trouble.partition, trouble.reason) for trouble in report.troubles)
+
+    @property
+    def done(self) -> bool:
+        """With `once`: what was there is copied, or has turned out to be impossible to copy."""
+        return self._copies.once and self.has_looked and (not self._shares or self.generation.done)
+
+    @property
+    def left(self) -> list[str]:
+        """With `once`, when done: what was not copied, and why."""
+        left = [why for outcome in self.generation.outcomes for why in outcome.left]
+        return left + [f"{topic}: {reason}" for topic, reason in self._refused.items()]
+
+    # -- what it does; in the event loop
+
+    async def run(self) -> None:
+        """Until cancelled. Raises KafkaError if others cannot be kept from writing, where exactly-once needs that, or,
+        with `once`, if topics cannot be looked for; and what is a fault of our own."""
+        await self._fence()
+        while True:
+            if self._running is not None and self._running.done():
+                self._running.result()
+            if self._running is not None and not self._copies.once:
+                await self._note_load()
+            if self._is_time_to_look():
+                await self._look()
+            await asyncio.sleep(_TICK_SECONDS)
+
+    async def stop(self, give_up_at: float) -> None:
+        """Returns when nothing is copied any more, or that is given up, at `give_up_at` by the loop's clock, or sooner,
+        if the generation is given less time meanwhile."""
+        loop = asyncio.get_running_loop()
+        if self._running is None:
+            # Nothing was started under the claim: the next driver need not wait for it.
+            over = board.Lease(self._taken.generation, stop=True, over=True, holder=self._taken.holder)
+            await self._tell(over, max(0.2, min(2.0, give_up_at - loop.time())))
+            return
+        self.generation.stop(give_up_at)
+        while not self._running.done() and loop.time() < self.generation.give_up_at + _TICK_SECONDS:
+            await asyncio.wait({self._running}, timeout=_TICK_SECONDS)
+        if not self._running.done():
+            self._running.cancel()
+        elif not self._running.cancelled() and (error := self._running.exception()) is not None:
+            _log.error("%s: this is a fault in Farshore, please report it", self._flow, exc_info=error)
+        elif not self.generation.left:
+            await self._hear_the_last(min(give_up_at, loop.time() + _LAST_REPORTS_SECONDS))
+
+    async def _hear_the_last(self, give_up_at: float) -> None:
+        """Slots have told what they have left, and then ended; it is read a moment later."""
+        loop = asyncio.get_running_loop()
+        while not self.lag_is_known and loop.time() < give_up_at:
+            await asyncio.sleep(_TICK_SECONDS / 4)
+
+    async def _tell(self, lease: board.Lease, within: float) -> None:
+        try:
+            await self._writer.write(board_records(self._order.books.board_topic, [lease]), within)
+        except KafkaError as error:
+            _log.debug("%s: %s", self._flow, error)  # the next driver waits for the claim to lapse
+
+    async def _fence(self) -> None:
+        """No producer from before us, be it MirrorMaker 2's, can add to or commit what it has begun."""
+        once = self._order.exactly_once
+        if once is not None:
+            earlier = (slot + 1 for slot in self._picture.plans)
+            slots = max(self._copies.slots_at_most, self._copies.tasks_max, *earlier, 0)
+            connector = self._order.books.connector
+            await fence(self._target, [transactional_id(once.group, connector, slot) for slot in range(slots)])
+
+    def _is_time_to_look(self) -> bool:
+        """Sooner where a slot misses a topic: a deleted remote topic is made again, a deleted source topic given up."""
+        now = self._clock.monotonic()
+        looked = -_SOONEST_SECONDS if self._looked is None else self._looked
+        return now >= self._next_look or (self._is_topic_gone() and now >= looked + _SOONEST_SECONDS)
+
+    def _is_topic_gone(self) -> bool:
+        return any(trouble.kind in _GONE for report in self.reports for trouble in report.troubles)
+
+    async def _look(self) -> None:
+        """What fails is tried again within seconds, whatever the interval: a cluster that was away is not left alone
+        for ten minutes when it is back."""
+        try:
+            synced = await self._copies.look(self._known)
+        except KafkaError as error:
+            if self._copies.once:
+                raise
+            self._trouble.begin(str(error))
+            self._next_look = self._clock.monotonic() + _AGAIN_SECONDS
+            return
+        self._trouble.end()
+        self._looked = now = self._clock.monotonic()
+        refresh = self._copies.refresh_seconds
+        self._next_look = float("inf") if refresh is None else now + refresh
+        self._known = frozenset(partition.topic for partition in synced.partitions)
+        self._log_changes(synced)
+        self._synced = synced
+        await self._plan()
+
+    def _log_changes(self, synced: TopicSync) -> None:
+        for topic, partitions in {**synced.created, **synced.grown}.items():
+            _log.info("%s: %s has %d partitions now", self._flow, topic, partitions)
+        refused = {failure.topic: failure.reason for failure in synced.failures}
+        for topic, reason in refused.items():
+            if self._refused.get(topic) != reason:
+                _log.warning("%s: %s is not copied: %s", self._flow, topic, reason)
+        for topic in synced.vanished:
+            _log.warning("%s: %s is no more on the source; its remote topic stays", self._flow, topic)
+        self._refused = refused
+
+    async def _note_load(self) -> None:
+        """A partition that fills a slot alone gets one; looked at about once a second."""
+        now = self._clock.monotonic()
+        if now < self._next_load:
+            return
+        self._next_load = now + _LOAD_EVERY_SECONDS
+        before = self._hot.alone
+        rates = {partition: float(rate) for report in self.reports for partition, rate in report.busiest}
+        self._hot.note(rates, len(self._shares), now)
+        if self._hot.alone != before:
+            names = ", ".join(map(str, self._hot.alone)) or "none any more"
+            _log.info("%s: partitions with so much load that each has a slot of its own: %s", self._flow, names)
+            await self._plan()
+
+    async def _plan(self) -> None:
+        """Tell the slots what there is to copy now; they notice what concerns them."""
+        partitions = self._synced.partitions.keys()
+        self._shares = plan_slots(partitions, self._copies.slots_at_most, self._shares, self._hot.alone)
+        if self._running is None and not await self._begin():
+            return
+        self.generation.follow(self._assigned())
+
+    def _assigned(self) -> Sequence[tuple[Copied, ...]]:
+        return [tuple(self._copies.copied(each, self._synced) for each in share) for share in self._shares]
+
+    async def _begin(self) -> bool:
+        """Whether a lease could be given: without one nothing is started, and it is tried again soon."""
+        try:
+            await self.generation.start()
+        except KafkaError as error:
+            self._trouble.begin(str(error))
+            self._next_look = self._clock.monotonic() + _AGAIN_SECONDS
+            return False
+        self._running = asyncio.create_task(self.generation.run())
+        return True
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"

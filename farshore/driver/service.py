@@ -1,0 +1,206 @@
+"""All flows of a configuration, in one process with one Spark session.
+
+    Service      all flows
+    FlowDriver   one flow: holds it, and looks after the two below as long as it does
+    Replication  topics to slots
+    Upkeep       the passes of the control loop
+
+One flow's failure is that flow's.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import concurrent.futures
+import contextlib
+import logging
+import os
+import time
+from collections.abc import Mapping
+from functools import partial
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+from farshore.config.settings import FlowSettings, Settings
+from farshore.control.cycles import true_cycles
+from farshore.dataplane.spark import Java, close_session, has_ended, open_session, refuse_conflicts
+from farshore.driver.assembly import flow_work
+from farshore.driver.figures import FlowFigures, FlowStatus
+from farshore.driver.flow import FlowDriver
+from farshore.driver.loop import DriverLoop
+from farshore.driver.spark_slots import SparkSlots
+from farshore.errors import ConfigError, FarshoreError, KafkaError, SparkUnavailable
+from farshore.kafka.cluster import Cluster
+from farshore.threads import in_thread
+
+_log = logging.getLogger(__name__)
+
+STOP_WITHIN_SECONDS = 10.0
+_SPARK_SECONDS = 1.7
+"""Of the time for a stop, what is kept for Spark's end."""
+_LOOK_AT_SPARK_SECONDS = 1.0
+_SPARK_ENDED = "Spark has ended the application, see its own log for the reason; start Farshore again"
+
+
+class Service:
+    """All flows of a configuration. `start`, look at `status` and `done`, `stop`. For threads that are not the loop's.
+
+    `spark` are properties of Spark; what Java prints goes to `jvm_log`, or else to our log. With `once` what is there
+    is copied, and flows end; nothing else is looked after.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        *,
+        master: str | None = None,
+        spark: Mapping[str, str] = MappingProxyType({}),
+        once: bool = False,
+        jvm_log: Path | None = None,
+    ) -> None:
+        self._settings = settings
+        self._flows = [flow for flow in settings.flows if _has_work(flow, once=once)]
+        self._master = master
+        self._spark = spark
+        self._once = once
+        self._jvm_log = jvm_log
+        self._java = Java()
+        self._session: Any = None
+        self._loop = DriverLoop()
+        self._running: concurrent.futures.Future[None] | None = None
+        self._drivers: list[FlowDriver] = []
+        self.error: FarshoreError | None = None
+        """What has ended it as a whole."""
+
+    def start(self) -> None:
+        """Returns at once. Raises ConfigError for properties of Spark that cannot be."""
+        refuse_conflicts(self._spark)
+        self._loop.start()
+        self._running = self._loop.spawn(self._run())
+
+    @property
+    def done(self) -> bool:
+        """Every flow has ended by itself, or all of it has: see `error`."""
+        return self._running is not None and self._running.done()
+
+    @property
+    def failed(self) -> bool:
+        """Whether anything has not done what it should: ended by itself, or been stopped in trouble, when it was not
+        known what was left to copy. The log says why."""
+        return self.error is not None or any(driver.failure or driver.was_in_trouble for driver in self._drivers)
+
+    @property
+    def status(self) -> list[FlowStatus]:
+        return [driver.status for driver in self._drivers]
+
+    @property
+    def figures(self) -> list[FlowFigures]:
+        """Of each flow, once they are started. May be asked for from any thread, at any time."""
+        return [driver.figures for driver in self._drivers]
+
+    def stop(self, within: float = STOP_WITHIN_SECONDS) -> None:
+        """In-flight batches acknowledged, positions and syncs written, locks left. What has not ended `within` so many
+        seconds is abandoned, which costs no record: the next start goes on from the positions that are written."""
+        if self._running is None:
+            return
+        give_up_at = time.monotonic() + within
+        stopping = self._loop.spawn(self._stop(within - _SPARK_SECONDS))
+        with contextlib.suppress(concurrent.futures.TimeoutError, concurrent.futures.CancelledError):
+            stopping.result(within - _SPARK_SECONDS + 0.3)
+        for driver in self._drivers:
+            if driver.unfinished:
+                _log.warning(
+                    "%s: %d of its slots had not ended after %.0f s and were abandoned; what they had not noted is "
+                    "copied again at the next start",
+                    driver.status.flow,
+                    driver.unfinished,
+                    within,
+                )
+        if self._session is not None:
+            close_session(self._session, max(0.3, give_up_at - time.monotonic()))
+        self._java.kill()
+        self._loop.stop()
+
+    async def _stop(self, within: float) -> None:
+        give_up_at = asyncio.get_running_loop().time() + within
+        for driver in self._drivers:
+            driver.stop(give_up_at)
+        assert self._running is not None
+        if not self._drivers:
+            self._running.cancel()
+            return
+        while not self._running.done() and asyncio.get_running_loop().time() < give_up_at:
+            await asyncio.sleep(0.02)
+
+    async def _run(self) -> None:
+        """Until every flow has ended, or Spark has."""
+        copying = [flow for flow in self._flows if flow.copies]
+        slots = {flow.flow: _slots_at_most(flow, self._master, len(copying)) for flow in copying}
+        session = asyncio.create_task(self._open_session(sum(slots.values()))) if slots else None
+        cycles = await self._cycles()
+        if cycles:
+            self.error = ConfigError(cycles)
+            return
+        submit = SparkSlots(session).submit if session is not None else None
+        self._drivers = [
+            FlowDriver(flow_work(flow, self._loop, submit, slots.get(flow.flow, 0), once=self._once))
+            for flow in self._flows
+        ]
+        watching = asyncio.create_task(self._watch(session)) if session is not None else None
+        await asyncio.gather(*(driver.run() for driver in self._drivers))
+        if watching is not None:
+            watching.cancel()
+
+    async def _open_session(self, slots: int) -> Any:
+        self._session = await in_thread(
+            lambda: open_session(self._master, slots, self._java, conf=self._spark, jvm_log=self._jvm_log), "Spark"
+        )
+        return self._session
+
+    async def _watch(self, session: asyncio.Task[Any]) -> None:
+        """Until Spark cannot be had, or has ended: then all flows end."""
+        try:
+            opened = await asyncio.shield(session)
+            while not await in_thread(lambda: has_ended(opened), "a look at Spark"):
+                await asyncio.sleep(_LOOK_AT_SPARK_SECONDS)
+            self.error = SparkUnavailable(_SPARK_ENDED)
+            _log.error(_SPARK_ENDED)
+        except SparkUnavailable as error:
+            self.error = error
+        give_up_at = asyncio.get_running_loop().time() + STOP_WITHIN_SECONDS - _SPARK_SECONDS
+        for driver in self._drivers:
+            driver.stop(give_up_at)
+
+    async def _cycles(self) -> list[str]:
+        """Records that come back to where they were written would be copied for ever."""
+        flows = [flow for flow in self._settings.flows if flow.copies]
+        sides = {alias: flow.side(alias) for flow in flows for alias in (flow.flow.source, flow.flow.target)}
+        found = await asyncio.gather(
+            *(
+                in_thread(partial(_cluster_id, Cluster(alias, side.admin)), f"a look at {alias}")
+                for alias, side in sides.items()
+            )
+        )
+        return list(true_cycles(self._settings, dict(zip(sides, found, strict=True))))
+
+
+def _cluster_id(cluster: Cluster) -> str | None:
+    """None where it cannot be reached just now: its flows wait, and say so."""
+    try:
+        with cluster:
+            return cluster.describe().cluster_id
+    except KafkaError:
+        return None
+
+
+def _has_work(flow: FlowSettings, *, once: bool) -> bool:
+    return flow.copies or (not once and any(not connector.paused for connector in flow.connectors))
+
+
+def _slots_at_most(flow: FlowSettings, master: str | None, flows: int) -> int:
+    """`tasks.max`; on this machine no more than its cores are good for, since every slot is a Python process."""
+    assert flow.source is not None
+    if master is not None and not master.startswith("local"):
+        return flow.source.tasks_max
+    return min(flow.source.tasks_max, max(1, 2 * (os.cpu_count() or 1) // flows))

@@ -1,0 +1,57 @@
+"""Attempts of slots as Spark jobs, seen from the driver's event loop."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from typing import Any
+
+from farshore.dataplane.spark import SparkAttempt
+from farshore.dataplane.task import Order, Outcome
+from farshore.driver.slot_jobs import Ended
+from farshore.errors import SparkUnavailable
+
+
+class SparkSlots:
+    """Submits attempts to the session, as soon as there is one: flows need not wait for Spark to take their locks."""
+
+    def __init__(self, session: asyncio.Task[Any]) -> None:
+        self._session = session
+
+    def submit(self, order: Order, description: str) -> SubmittedSlot:
+        return SubmittedSlot(self._session, order, description)
+
+
+class SubmittedSlot:
+    def __init__(self, session: asyncio.Task[Any], order: Order, description: str) -> None:
+        loop = asyncio.get_running_loop()
+        self._ended: asyncio.Future[Ended] = loop.create_future()
+        self._order = order
+        self._attempt: SparkAttempt | None = None
+        self._beginning = loop.create_task(self._begin(session, description))
+
+    async def ended(self) -> Ended:
+        return await self._ended
+
+    def cancel(self) -> None:
+        if self._attempt is not None:
+            self._attempt.cancel()
+        else:
+            self._beginning.cancel()
+            self._settle(Outcome(self._order.slot, 0, "cancelled before it began"), True)
+
+    async def _begin(self, session: asyncio.Task[Any], description: str) -> None:
+        loop = asyncio.get_running_loop()
+
+        def on_end(outcome: Outcome, surely: bool) -> None:
+            with contextlib.suppress(RuntimeError):  # the loop is closed by now
+                loop.call_soon_threadsafe(self._settle, outcome, surely)
+
+        try:
+            self._attempt = SparkAttempt(await asyncio.shield(session), self._order, description, on_end)
+        except SparkUnavailable as error:
+            self._settle(Outcome(self._order.slot, 0, str(error)), True)
+
+    def _settle(self, outcome: Outcome, surely: bool) -> None:
+        if not self._ended.done():
+            self._ended.set_result(Ended(outcome, surely))

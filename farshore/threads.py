@@ -1,0 +1,44 @@
+"""Calls that block and cannot be cancelled, awaited from an event loop.
+
+Each has a daemon thread of its own. The threads of asyncio's executor are joined when a program ends, so that one call
+into a library that hangs would keep it from ending.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import threading
+from collections.abc import Callable
+from typing import TypeVar
+
+ResultT = TypeVar("ResultT")
+
+
+async def in_thread(call: Callable[[], ResultT], name: str) -> ResultT:
+    """What the call returns or raises. Cancelled, it leaves the thread to end by itself, and forgets its outcome."""
+    loop = asyncio.get_running_loop()
+    outcome: asyncio.Future[ResultT] = loop.create_future()
+
+    def returned(result: ResultT) -> None:
+        if not outcome.done():
+            outcome.set_result(result)
+
+    def raised(error: BaseException) -> None:
+        if not outcome.done():
+            outcome.set_exception(error)
+
+    def work() -> None:
+        try:
+            result = call()
+        except BaseException as error:
+            tell(raised, error)
+        else:
+            tell(returned, result)
+
+    def tell(settle: Callable[..., None], what: object) -> None:
+        with contextlib.suppress(RuntimeError):  # the loop is closed by now
+            loop.call_soon_threadsafe(settle, what)
+
+    threading.Thread(target=work, name=name, daemon=True).start()
+    return await outcome
