@@ -183,10 +183,10 @@ class Farshore:
         """The exit code, once it has ended by itself."""
         return self._process.wait(within)
 
-    def stop(self) -> int:
+    def stop(self, within: float = STOP_SECONDS) -> int:
         """SIGTERM, and the exit code."""
         self._process.terminate()
-        return self._process.wait(STOP_SECONDS)
+        return self._process.wait(within)
 
     @property
     def said(self) -> str:
@@ -195,6 +195,11 @@ class Farshore:
     @property
     def running(self) -> bool:
         return self._process.running()
+
+    @property
+    def has_begun(self) -> bool:
+        """The process that guards the driver has started it."""
+        return bool(children_of(self._process.pid))
 
     @property
     def driver(self) -> int:
