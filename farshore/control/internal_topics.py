@@ -21,7 +21,14 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 from farshore.config.settings import FlowSettings
-from farshore.control.topic_configs import ALREADY_THERE, brokers_if_too_few, has_code, made_by_others, why_refused
+from farshore.control.topic_configs import (
+    ALREADY_THERE,
+    FACTOR_TOO_HIGH,
+    brokers_if_too_few,
+    has_code,
+    made_by_others,
+    why_refused,
+)
 from farshore.errors import KafkaError
 from farshore.kafka.changes import Outcomes, create_topics
 from farshore.kafka.cluster import Cluster
@@ -143,6 +150,10 @@ def ensure_internal_topics(flow: FlowSettings, source: Cluster, target: Cluster)
         outcomes = _create(cluster, [each for each in wanted.values() if each.name not in there])
         there |= made_by_others(cluster, [name for name, error in outcomes.items() if has_code(error, ALREADY_THERE)])
         brokers = brokers_if_too_few(cluster, outcomes)
+        too_many = [wanted[name] for name, error in outcomes.items() if has_code(error, FACTOR_TOO_HIGH)]
+        on_fewer = _create_on(cluster, brokers, too_many)
+        outcomes |= on_fewer
+        problems += (_on_fewer(wanted[name], brokers) for name, error in on_fewer.items() if error is None)
         for name, error in outcomes.items():
             topic = wanted[name]
             if error is None:
@@ -161,6 +172,21 @@ def _create(cluster: Cluster, topics: list[InternalTopic]) -> Outcomes:
     # Some providers let nobody tune segments: better a slow start than none.
     plain = [replace(each, tuning={}) for each in topics if each.tuning and _refuses_settings(outcomes[each.name])]
     return outcomes | create_topics(cluster, [each.as_new() for each in plain])
+
+
+def _create_on(cluster: Cluster, brokers: int | None, topics: list[InternalTopic]) -> Outcomes:
+    """Those for which the setting asks for more brokers than there are. MirrorMaker 2 logs such a failure, and its
+    producers then let the brokers make the topic: it works, with a factor that no file says."""
+    return _create(cluster, [replace(each, replication_factor=brokers) for each in topics]) if brokers else {}
+
+
+def _on_fewer(topic: InternalTopic, brokers: int | None) -> InternalTopicProblem:
+    reason = (
+        f"{topic.name} ({topic.purpose}): {topic.factor_key} is {topic.replication_factor}, but {topic.cluster} has "
+        f"{brokers} broker{'' if brokers == 1 else 's'}: it was made with a replication factor of {brokers}; set "
+        f"{topic.factor_key} to what you want to have"
+    )
+    return InternalTopicProblem(topic, reason, missing=False)
 
 
 def _at_risk(cluster: Cluster, topics: list[InternalTopic]) -> Iterator[InternalTopicProblem]:

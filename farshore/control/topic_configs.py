@@ -15,7 +15,7 @@ from farshore.kafka.facts import Configs, ConfigSource, ConfigValue, NewTopic
 
 ALREADY_THERE = "TOPIC_ALREADY_EXISTS"
 UNKNOWN_TOPIC = "UNKNOWN_TOPIC_OR_PARTITION"
-_FACTOR_TOO_HIGH = "INVALID_REPLICATION_FACTOR"
+FACTOR_TOO_HIGH = "INVALID_REPLICATION_FACTOR"
 """Kafka's names for answers of brokers."""
 
 _KNOWN_EVERYWHERE_WITHIN_SECONDS = 5.0
@@ -111,7 +111,7 @@ def unknown_config(error: KafkaError | None, topic: NewTopic) -> str | None:
 
 def brokers_if_too_few(cluster: Cluster, outcomes: Outcomes) -> int | None:
     """How many brokers there are, if a replication factor was too high for them."""
-    if not any(has_code(error, _FACTOR_TOO_HIGH) for error in outcomes.values()):
+    if not any(has_code(error, FACTOR_TOO_HIGH) for error in outcomes.values()):
         return None
     try:
         return len(cluster.describe().brokers)
@@ -124,7 +124,7 @@ def why_refused(error: KafkaError, topic: NewTopic, factor_key: str, brokers: in
     there = error.cluster
     if isinstance(error, PermissionDenied):
         return f"{there}: {topic.name} is not to be seen and may not be created: CREATE on it is not allowed"
-    if has_code(error, _FACTOR_TOO_HIGH) and brokers is not None:
+    if has_code(error, FACTOR_TOO_HIGH) and brokers is not None:
         return (
             f"{factor_key} is {topic.replication_factor}, but {there} has {brokers} "
             f"broker{'' if brokers == 1 else 's'}: set it to at most {brokers}, or to -1 for the brokers' default"

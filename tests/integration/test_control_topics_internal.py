@@ -79,15 +79,18 @@ def test_an_existing_one_that_deletes_is_reported_and_left_as_it_is(scene: Scene
     assert own_configs(scene.clusters[1], positions) == {"cleanup.policy": "delete"}
 
 
-def test_one_that_cannot_be_made_is_reported_with_its_setting_and_stops_no_other(scene: Scene) -> None:
-    found = ensure(scene, scene.flow(*ONE_BROKER, "checkpoints.topic.replication.factor = 3"))
+def test_one_with_a_higher_factor_than_there_are_brokers_is_made_on_those_and_reported_once(scene: Scene) -> None:
+    flow = scene.flow(*ONE_BROKER, "checkpoints.topic.replication.factor = 3")
+    found = ensure(scene, flow)
     [problem] = found.problems
-    assert problem.missing
+    assert not problem.missing
     assert problem.reason == (
         f"{scene.alias}.checkpoints.internal (checkpoints): checkpoints.topic.replication.factor is 3, but B has 1 "
-        "broker: set it to at most 1, or to -1 for the brokers' default"
+        "broker: it was made with a replication factor of 1; set checkpoints.topic.replication.factor to what you want "
+        "to have"
     )
-    assert f"mm2-offsets.{scene.alias}.internal" in found.partitions
+    assert found.partitions.keys() >= {f"mm2-offsets.{scene.alias}.internal", f"{scene.alias}.checkpoints.internal"}
+    assert ensure(scene, flow).problems == ()
 
 
 def test_one_that_somebody_else_makes_at_the_same_time_is_there(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:

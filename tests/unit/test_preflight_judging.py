@@ -193,6 +193,16 @@ def new_topic(name: str, factor: int, refusal: Exception | None = None) -> Creat
     return Creation("B", NewTopic(name, 1, factor), "replication.factor", "copying", error)
 
 
+def test_internal_topics_with_more_copies_than_brokers_are_a_warning(flow: FlowMaker) -> None:
+    refused = RequestRefused("no", cluster="B", code="INVALID_REPLICATION_FACTOR", retriable=False)
+    key = "offset.storage.replication.factor"
+    positions = replace(new_topic("mm2-offsets.A.internal", 3, refused), factor_key=key)
+    known = replace(facts(flow(), target=cluster("B", brokers=2)), creations=(positions,))
+    assert said(judge_creation(known)) == [
+        ("warning", f"{key} is 3, but B has 2 brokers: mm2-offsets.A.internal will have a factor of 2")
+    ]
+
+
 def test_more_copies_than_brokers_are_a_problem_said_once_for_all_topics(flow: FlowMaker) -> None:
     denied = PermissionDenied("no", cluster="B")
     known = replace(

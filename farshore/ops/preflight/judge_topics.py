@@ -79,6 +79,11 @@ def judge_shared_names(flows: Sequence[FlowFacts]) -> Iterator[Verdict]:
         )  # fmt: skip
 
 
+_REMOTE_FACTOR_KEY = "replication.factor"
+"""Internal topics are made on as many brokers as there are. Remote ones are not: where records lie is for people to
+say."""
+
+
 def judge_creation(facts: FlowFacts) -> Iterator[Verdict]:
     """Topics to be made. Refused permissions are judged with the permissions."""
     too_many: dict[tuple[str, str, int], list[str]] = defaultdict(list)
@@ -93,10 +98,11 @@ def judge_creation(facts: FlowFacts) -> Iterator[Verdict]:
             refused[_reason(creation)].append(creation)
     for (cluster, key, factor), names in too_many.items():
         brokers = (facts.source if cluster == facts.source.alias else facts.target).brokers or 0
+        remote = key == _REMOTE_FACTOR_KEY
+        comes_to = "cannot be created" if remote else f"will have a factor of {brokers}"
         yield Verdict(
-            Level.PROBLEM, facts.name, "replication factors",
-            f"{key} is {factor}, but {cluster} has {counted(brokers, 'broker')}: "
-            f"{listed(names)} cannot be created",
+            Level.PROBLEM if remote else Level.WARNING, facts.name, "replication factors",
+            f"{key} is {factor}, but {cluster} has {counted(brokers, 'broker')}: {listed(names)} {comes_to}",
             f"set {key} to at most {brokers}, or to -1 for the brokers' default", tuple(names),
         )  # fmt: skip
     for reason, creations in refused.items():
