@@ -26,7 +26,10 @@ def status(
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
     secrets: SecretsDir = None,
 ) -> None:
-    """Show how flows stand: who copies, how far behind, what is in trouble, what was never copied."""
+    """Show how flows stand: who copies, how far behind, what is in trouble, what was never copied.
+
+    The exit code is 1 if any flow is lapsed, in trouble or cannot be asked about.
+    """
     flows = status_of(flows_meant(load(config, secrets_dir=secrets), flow))
     if as_json:
         print(json.dumps(data(flows), indent=2, ensure_ascii=False))
@@ -36,7 +39,7 @@ def status(
             if number:
                 console.print()
             _show(console, each)
-    if any(each.unreadable for each in flows):
+    if any(each.problem is not None for each in flows):
         raise typer.Exit(1)
 
 

@@ -62,15 +62,17 @@ class Sight:
         return max(self.picture.lease_at, self.picture.upkeep_at)
 
 
-def look(flow: FlowSettings, listen: float = 60.0) -> Sight:
-    """Read the board, and listen whether somebody still has the flow: as long as he may be silent, but `listen` seconds
-    at most. Changes nothing. Raises KafkaError where the board cannot be read.
+def look(flow: FlowSettings, listen: float = 60.0, on_read: Callable[[], None] = lambda: None) -> Sight:
+    """Read the board, and listen whether its holder still has the flow: as long as that may be silent, but `listen`
+    seconds at most. `on_read` is called when the board was read. Changes nothing. Raises KafkaError where the board
+    cannot be read.
     """
     topic = board_topic(flow.flow.source)
     if topic not in target_cluster(flow).topics():
         return Sight(State.NEVER, Picture())
     with watching(flow) as picture:
         earlier = read_board(flow)
+        on_read()
         if state_of(earlier, Picture()) is State.LAPSED:
             leased = _kept_up(earlier) <= _leased(earlier)
             silent = LAPSED_AFTER_SECONDS if leased else _UPKEEP_LAPSED_AFTER_SECONDS

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import threading
+import time
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
@@ -14,7 +15,8 @@ from farshore.dataplane.picture import Picture
 from farshore.errors import KafkaError
 from farshore.ops.sight import LAPSED_AFTER_SECONDS, Sight, State, look
 
-_FLOWS_AT_ONCE = 16
+_ANSWER_SECONDS = 5.0
+_LISTEN_SECONDS = 30.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,18 +51,54 @@ class FlowStatus:
         found = (trouble for slot in self.slots for trouble in slot.report.troubles)
         return sorted(found, key=lambda trouble: trouble.since)
 
+    @property
+    def problem(self) -> str | None:
+        """Why it is not as it should be; None also for a flow that was stopped, or never run."""
+        if self.unreadable is not None:
+            return self.unreadable
+        if self.state is State.LAPSED:
+            return f"nothing has been heard of it since {moment(self.since)}"
+        silent = sum(slot.silent_since is not None for slot in self.slots)
+        if silent:
+            return f"{silent} of {len(self.slots)} slots silent"
+        return f"partitions in trouble: {len(self.troubles)}" if self.troubles else None
+
 
 def status_of(flows: Sequence[FlowSettings]) -> list[FlowStatus]:
-    """All flows are asked about at the same time; raises nothing."""
-    with ThreadPoolExecutor(min(len(flows), _FLOWS_AT_ONCE) or 1, thread_name_prefix="status") as pool:
-        return list(pool.map(_status, flows))
+    """All flows are asked about at the same time; raises nothing. A cluster that does not answer is not waited for
+    longer than some seconds; to hear whether a driver has lapsed takes as long as it may be silent."""
+    asked = [_Asked(flow) for flow in flows]
+    give_up_at = time.monotonic() + _ANSWER_SECONDS
+    return [each.answer(give_up_at) for each in asked]
 
 
-def _status(flow: FlowSettings) -> FlowStatus:
-    try:
-        return summary(str(flow.flow), look(flow))
-    except KafkaError as error:
-        return FlowStatus(str(flow.flow), None, unreadable=str(error))
+class _Asked:
+    """About one flow, in a thread that nothing waits for at the end of the program."""
+
+    def __init__(self, flow: FlowSettings) -> None:
+        self._flow = flow
+        self._found: FlowStatus | None = None
+        self._was_read = threading.Event()
+        self._thread = threading.Thread(target=self._ask, name=f"status of {flow.flow}", daemon=True)
+        self._thread.start()
+
+    def answer(self, give_up_at: float) -> FlowStatus:
+        if self._was_read.wait(max(0.0, give_up_at - time.monotonic())):
+            self._thread.join(_LISTEN_SECONDS)
+        if self._found is not None:
+            return self._found
+        target = self._flow.flow.target
+        return FlowStatus(
+            str(self._flow.flow), None, unreadable=f"{target}: no answer within {_ANSWER_SECONDS:.0f} s: is it there?"
+        )
+
+    def _ask(self) -> None:
+        try:
+            self._found = summary(str(self._flow.flow), look(self._flow, on_read=self._was_read.set))
+        except KafkaError as error:
+            self._found = FlowStatus(str(self._flow.flow), None, unreadable=str(error))
+        finally:
+            self._was_read.set()
 
 
 def summary(flow: str, sight: Sight) -> FlowStatus:
@@ -113,6 +151,7 @@ def _flow_data(status: FlowStatus) -> dict[str, Any]:
         "since": moment(status.since),
         "generation": status.generation,
         "unreadable": status.unreadable,
+        "problem": status.problem,
         "slots": [_slot_data(each) for each in status.slots],
         "troubles": [
             {"partition": each.partition, "kind": each.kind, "reason": each.reason, "since": moment(each.since)}

@@ -100,6 +100,7 @@ def test_the_json_is_whole_and_its_times_are_readable() -> None:
         "since": None,
         "generation": 3,
         "unreadable": None,
+        "problem": "partitions in trouble: 1",
         "slots": [
             {
                 "slot": 0, "state": "running", "silent_since": None, "partitions": 2, "records": 9, "bytes": 90, "lag": 1,
@@ -141,3 +142,21 @@ def test_connectors_are_resumed_by_their_names(read_text: ReadText) -> None:
     started = how_to_start(flow_of(read_text(json.dumps(connector), "mirror-a.json")))
     assert started[0] == "connect-distributed.sh WORKER.properties"
     assert started[-1] == "curl -X PUT http://localhost:8083/connectors/mirror-a/resume"
+
+
+def test_only_a_flow_that_is_not_as_it_should_be_has_a_problem() -> None:
+    well = Picture(
+        lease=board.Lease(3), plans=planned(3), reports={0: report(0)}, lease_at=100.0, reported_at={0: 99.0}
+    )
+    assert summary("A->B", Sight(State.RUNNING, well)).problem is None
+    assert summary("A->B", Sight(State.STOPPED, well)).problem is None
+    assert summary("A->B", Sight(State.NEVER, NOTHING)).problem is None
+    lapsed = summary("A->B", Sight(State.LAPSED, well)).problem
+    assert lapsed == "nothing has been heard of it since 1970-01-01T00:01:40Z"
+    well.reported_at[0] = 80.0
+    assert summary("A->B", Sight(State.RUNNING, well)).problem == "1 of 1 slots silent"
+    trouble = board.TroubleReport("orders-0", "refused", "too large", 1.0)
+    ailing = Picture(lease=board.Lease(3), plans=planned(3), reports={0: report(0, troubles=(trouble,))})
+    found = summary("A->B", Sight(State.RUNNING, ailing))
+    assert found.problem == "partitions in trouble: 1"
+    assert data([found])["flows"][0]["problem"] == found.problem
