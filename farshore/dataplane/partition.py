@@ -10,8 +10,9 @@ Invariants:
 A. Batches are sent in the order of their offsets, with sequences that follow on each other without a gap. Sequences
    live as long as the producer identity: a partition that is released and taken back under the same goes on with them.
 B. The first batch under a producer id and epoch travels alone until it is acknowledged: a broker that has no state
-   of the id takes any first sequence, so a second batch could overtake it. So does the first after a rest and the first
-   after a refusal, for by then the broker may have forgotten the producer.
+   of the id takes any first sequence, so a second batch could overtake it. So does the first after a rest, after a
+   refusal, and wherever copying goes on elsewhere: by then the broker may have forgotten the producer, or the log be
+   another one.
 C. While anything is being sent again only the oldest is in flight. What was sent once is sent again with the same
    bytes and the same sequence; a batch that was too large is split, which keeps the sequences behind it right.
 D. The position covers exactly the offsets below which everything is acknowledged or of no interest to readers. It never
@@ -272,6 +273,7 @@ class PartitionCopy:
         self._again.clear()
         self.held, self.unfit, self._leader_epoch = 0, None, -1
         self.next_fetch = self.start = self._copied_to = offset
+        self._established = False  # the log may be another one, or shorter, which has never heard of the producer (B)
         return not self.astray or self.begin_epoch()
 
     def refetch(self) -> None:

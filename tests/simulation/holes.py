@@ -183,6 +183,18 @@ def refused_twice_loses_what_is_between() -> list[Patch]:
     return [(PartitionCopy, "refuse", refuse)]
 
 
+def goes_on_elsewhere_with_many_at_once() -> list[Patch]:
+    true = PartitionCopy.go_on_at
+
+    def go_on_at(copy: PartitionCopy, offset: int) -> bool:
+        established = copy._established
+        done = true(copy, offset)
+        copy._established = established and not copy.astray
+        return done
+
+    return [(PartitionCopy, "go_on_at", go_on_at)]
+
+
 def acknowledged_behind_what_is_refused() -> list[Patch]:
     true = PartitionCopy._stop_at
 

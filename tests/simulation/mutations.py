@@ -118,6 +118,11 @@ _OVERTAKEN = replace(
 _UNCLEAN = replace(_EXACTLY, flavour=Flavour.UNCLEAN)
 _SOURCE_RECREATED = replace(_EXACTLY, flavour=Flavour.SOURCE_RECREATED)
 _REMOTE_RECREATED = replace(_AT_LEAST, flavour=Flavour.REMOTE_RECREATED)
+_MADE_AGAIN = replace(
+    _REMOTE_RECREATED,
+    settings=(("changes_every", 1.5), ("merge_below", 0), ("weather", Weather(fates=0.05)), ("partitions", 3)),
+)
+"""Remote topics are new again and again, and requests are lost."""
 _ABORTING = replace(
     _UNCLEAN,
     step=("end sent", "fence", 0.2),
@@ -240,6 +245,14 @@ MUTATIONS = (
         _UNCLEAN,
         20031,
         _OTHER_LOG,
+    ),
+    Mutation(
+        "elsewhere",
+        "batches overtake the first one that a new log gets",
+        holes.goes_on_elsewhere_with_many_at_once,
+        _MADE_AGAIN,
+        20193,
+        ("REORDERED",),
     ),
     Mutation(
         "ids source",

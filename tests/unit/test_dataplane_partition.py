@@ -197,6 +197,20 @@ def test_going_on_elsewhere_forgets_what_waits_and_leaves_no_sequence_out() -> N
     assert isinstance(broker.append(sent.header + sent.payload), int)
 
 
+def test_the_first_batch_after_going_on_elsewhere_travels_alone() -> None:
+    """The log may be a new one, which takes any first sequence."""
+    copy = PartitionCopy(0, 7, Target(merge_below=100))
+    copy.accept(b"".join(batches_of(4)), None)
+    (first,) = sent_by(copy)
+    copy.acknowledged(first, 0)
+    for sent in sent_by(copy):
+        copy.acknowledged(sent, 0)
+    assert copy.go_on_at(0)
+    assert copy.producer_epoch == 0
+    copy.accept(b"".join(batches_of(4)), None)
+    assert len(sent_by(copy)) == 1
+
+
 def test_asking_anew_keeps_what_was_sent_since_its_outcome_may_be_open() -> None:
     copy = PartitionCopy(0, 7, Target(merge_below=100))
     copy.accept(b"".join(batches_of(4)), None)
