@@ -9,8 +9,10 @@ import sys
 def main() -> None:
     """The program. Its parts are loaded here and not above, which takes a moment: a Ctrl-C in it ends the program
     without a stack trace."""
-    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    before = signal.getsignal(signal.SIGINT)
+    if before is signal.default_int_handler:
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
     from farshore.cli.program import run_program
 
-    signal.signal(signal.SIGINT, signal.default_int_handler)
+    signal.signal(signal.SIGINT, before)
     run_program(sys.argv[1:])

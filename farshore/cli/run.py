@@ -70,7 +70,8 @@ def run(
         stopping.set()
 
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, on_signal)
+        if signal.getsignal(number) is not signal.SIG_IGN:  # as `nohup` wants it
+            signal.signal(number, on_signal)
     settings = load(config, only_targets=clusters or (), secrets_dir=secrets)
     service = Service(settings, master=master, spark=_properties(conf or []), once=once)
     with nullcontext() if metrics is None else MetricsServer(metrics, lambda: service.figures):

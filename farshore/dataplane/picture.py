@@ -20,6 +20,7 @@ _log = logging.getLogger(__name__)
 
 _READ_WITHIN_SECONDS = 20.0
 _LOOK_SECONDS = 0.5
+_STEADY_SECONDS = 3.0
 
 
 class LeaseRecord(NamedTuple):
@@ -57,6 +58,8 @@ class Picture:
     upkeep: board.Upkeep | None = None
     upkeep_at: float = 0.0
     malformed: int = 0
+    _caught_up: float = -math.inf
+    _steady_since: float = math.inf
     _reader: board.Reader = field(default_factory=board.Reader, init=False, repr=False, compare=False)
 
     def hear(self, topic: str, record: Record) -> None:
@@ -105,6 +108,17 @@ class Picture:
                 found[partition] = found.get(partition, board.Gaps(partition, 0, 0, ())).with_gap(gap)
         return found
 
+    def listened(self, caught_up: float) -> None:
+        """All that was on the board at that instant has been heard."""
+        if caught_up - self._caught_up > _STEADY_SECONDS:
+            self._steady_since = caught_up
+        self._caught_up = max(self._caught_up, caught_up)
+
+    def has_listened_since(self, instant: float) -> bool:
+        """Nothing that was put on the board since then has been missed for longer than some seconds, be it that the
+        board has lost it by now."""
+        return self._steady_since <= instant and self.clock.monotonic() - self._caught_up <= _STEADY_SECONDS
+
     def begin_with(self, earlier: Picture) -> None:
         """Take over what was said before we began to listen, as far as nothing newer was heard."""
         self.counted_gaps = {**earlier.counted_gaps, **self.counted_gaps}
@@ -146,6 +160,7 @@ class BoardWatch:
         """Until cancelled, from the board's end on."""
         while True:
             tailed = await self._tail.next(_LOOK_SECONDS)
+            self.picture.listened(self._tail.caught_up)
             for record in tailed.records:
                 # Of a board that is read again, what was once asked for is not asked for now, and what slots reported
                 # then is not so now.

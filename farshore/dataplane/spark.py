@@ -123,7 +123,9 @@ class Java:
         from pyspark import java_gateway
 
         def launched(*arguments: Any, **more: Any) -> Any:
-            # In a group of its own, a Ctrl-C reaches only the driver, and all of it can be ended together.
+            # In a group of its own, a Ctrl-C reaches only the driver, and all of it can be ended together. Code of ours
+            # between fork and exec could hang there for good, beside so many threads.
+            more.pop("preexec_fn", None)
             process = subprocess.Popen(*arguments, start_new_session=True, **more)
             self._launched.append(process)
             if self._ended:
@@ -139,12 +141,26 @@ class Java:
             gateway.Popen = before
 
     def kill(self) -> None:
-        """It is gone when this returns, with its Python workers a moment later. From any thread."""
+        """It is gone when this returns, with its Python workers a moment later. From any thread. Another session may
+        follow in the same process."""
         self._ended = True
+        if self._launched:
+            _forget_session()
         for process in self._launched:
             if process.poll() is None:
                 with contextlib.suppress(ProcessLookupError):
                     os.killpg(process.pid, signal.SIGKILL)
+
+
+def _forget_session() -> None:
+    """pyspark keeps the way to Java in its classes, and would go on to use one that is gone."""
+    from pyspark import SparkContext
+    from pyspark.sql import SparkSession
+
+    forgetful: Any = SparkContext
+    forgetful._gateway = forgetful._jvm = forgetful._active_spark_context = None
+    forgetful = SparkSession
+    forgetful._instantiatedSession = forgetful._activeSession = None
 
 
 def close_session(session: Any, within: float) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import AsyncIterator, Callable, Coroutine
+from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
 
@@ -115,7 +115,8 @@ class FlowDriver:
         self._number = 0
         self._was_held = False
         self._handed_back = False
-        self._lost = self._ending = False
+        self._lost, self._checked, self._ending = False, True, False
+        self._beside: list[asyncio.Task[None]] = []
         self._upkeep: Upkeep | None = None
         self._trouble = Trouble(str(work.flow), clock)
         self._stopping = asyncio.Event()
@@ -181,6 +182,7 @@ class FlowDriver:
                 self._is(FlowState.HANDED_BACK if self._handed_back else FlowState.STOPPED)
                 if self._handed_back or finished:
                     return
+                self._is(FlowState.STARTING)
                 continue
             except _Stopped:
                 self._is(FlowState.STOPPED)
@@ -201,6 +203,7 @@ class FlowDriver:
                 return
             self._is(FlowState.WAITING, f"{FlowState.WAITING}: {reason}")
             self._trouble.begin(reason)
+            self.was_in_trouble = True
             while not self._trouble.over and not self._stopping.is_set():
                 await asyncio.sleep(_LOOK_SECONDS)
 
@@ -209,14 +212,14 @@ class FlowDriver:
         positions_partitions = await self._unless_stopping(self._work.prepare())
         target = self._work.new_target()
         watch = BoardWatch(target, self._work.board_topic, self._clock)
-        self._lost = self._ending = False
+        self._lost, self._checked, self._ending = False, True, False
         held = Held(target, watch.picture, self._work.new_lock(self._on_lost), positions_partitions)
-        async with self._locked(held), _beside(watch.run()):
+        async with self._locked(held), self._watched(watch):
             try:
                 await self._wait_for(held)
                 if self._handed_back:
                     return False
-                self._was_held = True
+                self._was_held, self.was_in_trouble = True, False
                 self._trouble.end()
                 taken = await self._take_over(held)
                 return taken is not None and await self._keep(held, taken)
@@ -226,19 +229,34 @@ class FlowDriver:
     @contextlib.asynccontextmanager
     async def _locked(self, held: Held) -> AsyncIterator[None]:
         """In the group while the block lasts. Whatever ails the target, leaving takes no more than a second or two."""
-        locking = asyncio.create_task(held.lock.run())
+        self._beside = [asyncio.create_task(held.lock.run())]
         try:
             yield
         finally:
-            locking.cancel()
-            await asyncio.gather(locking, return_exceptions=True)
+            await _end_all(self._beside)
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(_RELEASE_SECONDS):
                     await held.lock.release()
             await held.target.close()
 
+    @contextlib.asynccontextmanager
+    async def _watched(self, watch: BoardWatch) -> AsyncIterator[None]:
+        watching = asyncio.create_task(watch.run())
+        self._beside.append(watching)
+        try:
+            yield
+        finally:
+            await _end_all([watching])
+
+    def _look_beside(self) -> None:
+        """Raises what has ended the lock or the watch of the board: a fault of our own, and without them nothing goes
+        on, nor would it be noticed that another has the flow."""
+        for task in self._beside:
+            if task.done():
+                task.result()
+
     def _on_lost(self) -> None:
-        self._lost = True
+        self._lost, self._checked = True, False
 
     async def _unless_stopping(self, work: Coroutine[Any, Any, ResultT]) -> ResultT:
         """What it returns or raises; _Stopped, with the work cancelled, if we are to stop first."""
@@ -259,6 +277,7 @@ class FlowDriver:
         told: str | None = None
         patient_until = self._clock.monotonic() + _PATIENT_SECONDS
         while not held.lock.held:
+            self._look_beside()
             if self._stopping.is_set():
                 raise _Stopped
             if held.picture.end is not None:  # said since we listen
@@ -289,6 +308,7 @@ class FlowDriver:
         give_up_at = self._clock.monotonic() + _TAKE_OVER_WITHIN_SECONDS
         try:
             while not taking.done():
+                self._look_beside()
                 if self._stopping.is_set():
                     raise _Stopped
                 if not held.lock.held:
@@ -323,7 +343,7 @@ class FlowDriver:
                     order,
                     target=held.target,
                     picture=held.picture,
-                    may_lease=lambda: held.lock.held and not self._lost,
+                    may_lease=lambda: self._may_lease(held),
                     clock=self._clock,
                 )
                 stack.push_async_callback(self._end, self.replication)
@@ -336,9 +356,7 @@ class FlowDriver:
             try:
                 return await self._steer(held, tasks) is Step.FINISH
             finally:
-                for task in tasks:
-                    task.cancel()
-                await asyncio.gather(*tasks, return_exceptions=True)
+                await _end_all(tasks)
                 self._is(FlowState.STOPPING)
                 self._upkeep = None
 
@@ -352,6 +370,7 @@ class FlowDriver:
     async def _steer(self, held: Held, tasks: list[asyncio.Task[None]]) -> Step:
         """Why it is no longer kept."""
         while True:
+            self._look_beside()
             for task in tasks:
                 if task.done():
                     task.result()
@@ -374,11 +393,15 @@ class FlowDriver:
         replication, end = self.replication, held.picture.end
         return Facts(
             stopping=self._stopping.is_set(),
-            lock_held=held.lock.held and not self._lost,
+            lock_held=self._may_lease(held),
             superseded=replication is not None and replication.superseded,
             handed_back=end is not None and end.generation >= self._number,
             done=replication is not None and replication.done,
         )
+
+    def _may_lease(self, held: Held) -> bool:
+        """The lock is held, and if it was lost, the board was read since, and shows no claim but ours."""
+        return held.lock.held and not self._lost and self._checked
 
     async def _regain(self, held: Held) -> None:
         """The lock is held again. Copying goes on if the board, read now, shows no claim but ours."""
@@ -386,11 +409,11 @@ class FlowDriver:
         try:
             found = await self._unless_stopping(read_picture(held.target, self._work.board_topic, self._clock))
         except (KafkaError, _Stopped):
-            self._lost = True  # where nothing can be read nothing can be written either
-            return
+            return  # where nothing can be read nothing can be written either
         if found.lease is not None and found.lease.generation > self._number:
             held.picture.lease = found.lease
-        else:
+        elif not self._lost:
+            self._checked = True
             _log.info("%s: the lock is held again", self._flow)
 
     def _is_at_work(self) -> None:
@@ -400,6 +423,8 @@ class FlowDriver:
         elif not replication.has_looked:
             reason = replication.lookup_failure
             self._is(FlowState.WAITING, f"waiting: {reason}" if reason else "looking for topics")
+        elif replication.slots and not replication.is_copying:
+            self._is(FlowState.WAITING, f"waiting: {replication.lookup_failure or 'its slots are being started'}")
         elif replication.slots:
             if self._state is not FlowState.RUNNING:
                 _log.info("%s: copying %s", self._flow, replication.shares)
@@ -424,11 +449,7 @@ class FlowDriver:
         self._handed_back = True
 
 
-@contextlib.asynccontextmanager
-async def _beside(work: Coroutine[Any, Any, None]) -> AsyncIterator[None]:
-    task = asyncio.create_task(work)
-    try:
-        yield
-    finally:
+async def _end_all(tasks: Sequence[asyncio.Task[None]]) -> None:
+    for task in tasks:
         task.cancel()
-        await asyncio.gather(task, return_exceptions=True)
+    await asyncio.gather(*tasks, return_exceptions=True)

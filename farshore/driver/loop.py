@@ -8,6 +8,8 @@ import threading
 from collections.abc import Callable, Coroutine, Iterable
 from typing import Any, TypeVar
 
+import uvloop
+
 from farshore.errors import Unreachable
 from farshore.kafka.internal_topics.writer import InternalRecord, InternalWriter
 
@@ -25,7 +27,7 @@ class DriverLoop:
         self._thread = threading.Thread(target=self._run, name="driver loop", daemon=True)
 
     def start(self) -> None:
-        self._loop = asyncio.new_event_loop()
+        self._loop = uvloop.new_event_loop()  # asyncio's looks names up in threads that are joined at exit
         self._thread.start()
 
     def stop(self) -> None:

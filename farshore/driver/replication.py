@@ -93,8 +93,8 @@ class Replication:
         self._hot = HotPartitions()
         self._next_load = 0.0
         self._trouble = Trouble(f"{flow}: topics cannot be looked for", clock)
-        self._looked: float | None = None
-        self._next_look = clock.monotonic()
+        self._looked = False
+        self._tried = self._next_look = clock.monotonic()
         self._running: asyncio.Task[None] | None = None
         self.generation = Generation(
             order,
@@ -174,7 +174,12 @@ class Replication:
     @property
     def has_looked(self) -> bool:
         """It is known what there is to copy."""
-        return self._looked is not None
+        return self._looked
+
+    @property
+    def is_copying(self) -> bool:
+        """Any slot of ours has been heard of."""
+        return self._running is not None and bool(self.reports)
 
     @property
     def lookup_failure(self) -> str | None:
@@ -257,8 +262,7 @@ class Replication:
     def _is_time_to_look(self) -> bool:
         """Sooner where a slot misses a topic: a deleted remote topic is made again, a deleted source topic given up."""
         now = self._clock.monotonic()
-        looked = -_SOONEST_SECONDS if self._looked is None else self._looked
-        return now >= self._next_look or (self._is_topic_gone() and now >= looked + _SOONEST_SECONDS)
+        return now >= self._next_look or (self._is_topic_gone() and now >= self._tried + _SOONEST_SECONDS)
 
     def _is_topic_gone(self) -> bool:
         return any(trouble.kind in _GONE for report in self.reports for trouble in report.troubles)
@@ -266,18 +270,18 @@ class Replication:
     async def _look(self) -> None:
         """What fails is tried again within seconds, whatever the interval: a cluster that was away is not left alone
         for ten minutes when it is back."""
+        self._tried = self._clock.monotonic()
         try:
             synced = await self._copies.look(self._known)
         except KafkaError as error:
-            if self._copies.once:
+            if self._copies.once and not self.has_looked:
                 raise
             self._trouble.begin(str(error))
             self._next_look = self._clock.monotonic() + _AGAIN_SECONDS
             return
         self._trouble.end()
-        self._looked = now = self._clock.monotonic()
-        refresh = self._copies.refresh_seconds
-        self._next_look = float("inf") if refresh is None else now + refresh
+        self._looked, refresh = True, self._copies.refresh_seconds
+        self._next_look = float("inf") if refresh is None else self._clock.monotonic() + refresh
         self._known = frozenset(partition.topic for partition in synced.partitions)
         self._log_changes(synced)
         self._synced = synced

@@ -68,6 +68,7 @@ class Service:
         self._java = Java()
         self._session: Any = None
         self._loop = DriverLoop()
+        self._stopped = False
         self._running: concurrent.futures.Future[None] | None = None
         self._drivers: list[FlowDriver] = []
         self.error: FarshoreError | None = None
@@ -102,9 +103,19 @@ class Service:
     def stop(self, within: float = STOP_WITHIN_SECONDS) -> None:
         """In-flight batches acknowledged, positions and syncs written, locks left. What has not ended `within` so many
         seconds is abandoned, which costs no record: the next start goes on from the positions that are written."""
-        if self._running is None:
+        if self._running is None or self._stopped:
             return
+        self._stopped = True
         give_up_at = time.monotonic() + within
+        try:
+            self._stop_flows(within)
+            if self._session is not None:
+                close_session(self._session, max(0.3, give_up_at - time.monotonic()))
+        finally:
+            self._java.kill()
+            self._loop.stop()
+
+    def _stop_flows(self, within: float) -> None:
         stopping = self._loop.spawn(self._stop(within - _SPARK_SECONDS))
         with contextlib.suppress(concurrent.futures.TimeoutError, concurrent.futures.CancelledError):
             stopping.result(within - _SPARK_SECONDS + 0.3)
@@ -117,10 +128,6 @@ class Service:
                     driver.unfinished,
                     within,
                 )
-        if self._session is not None:
-            close_session(self._session, max(0.3, give_up_at - time.monotonic()))
-        self._java.kill()
-        self._loop.stop()
 
     async def _stop(self, within: float) -> None:
         give_up_at = asyncio.get_running_loop().time() + within
@@ -134,14 +141,22 @@ class Service:
             await asyncio.sleep(0.02)
 
     async def _run(self) -> None:
-        """Until every flow has ended, or Spark has."""
+        """Until every flow has ended, or Spark has. Raises nothing but cancellation: see `error`."""
+        try:
+            await self._drive()
+        except FarshoreError as error:
+            self.error = error
+        except Exception as error:
+            _log.exception("this is a fault in Farshore, please report it")
+            self.error = FarshoreError(f"{type(error).__name__}: {error}")
+
+    async def _drive(self) -> None:
         copying = [flow for flow in self._flows if flow.copies]
         slots = {flow.flow: _slots_at_most(flow, self._master, len(copying)) for flow in copying}
         session = asyncio.create_task(self._open_session(sum(slots.values()))) if slots else None
         cycles = await self._cycles()
         if cycles:
-            self.error = ConfigError(cycles)
-            return
+            raise ConfigError(cycles)
         submit = SparkSlots(session).submit if session is not None else None
         self._drivers = [
             FlowDriver(flow_work(flow, self._loop, submit, slots.get(flow.flow, 0), once=self._once))
@@ -168,6 +183,8 @@ class Service:
             _log.error(_SPARK_ENDED)
         except SparkUnavailable as error:
             self.error = error
+        except Exception as error:
+            self.error = SparkUnavailable(f"Spark cannot be started: {type(error).__name__}: {error}")
         give_up_at = asyncio.get_running_loop().time() + STOP_WITHIN_SECONDS - _SPARK_SECONDS
         for driver in self._drivers:
             driver.stop(give_up_at)

@@ -9,7 +9,6 @@ from collections.abc import Awaitable, Callable
 from typing import NamedTuple, Protocol
 
 from farshore.dataplane.task import Order, Outcome
-from farshore.errors import FarshoreError
 
 _log = logging.getLogger(__name__)
 
@@ -117,8 +116,8 @@ class SlotJob:
     async def _run_once(self) -> Outcome:
         try:
             order = await self._order_of(self._slot, self.attempt)
-        except FarshoreError as error:  # the slot cannot begin now
-            return Outcome(self._slot, 0, str(error))
+        except Exception as error:  # whatever it is, the slot cannot begin now
+            return Outcome(self._slot, 0, str(error) or type(error).__name__)
         if self._ending.is_set():
             return Outcome(self._slot, 0)
         self._attempt = self._submit(order, self._description)

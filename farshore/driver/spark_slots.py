@@ -9,7 +9,6 @@ from typing import Any
 from farshore.dataplane.spark import SparkAttempt
 from farshore.dataplane.task import Order, Outcome
 from farshore.driver.slot_jobs import Ended
-from farshore.errors import SparkUnavailable
 
 
 class SparkSlots:
@@ -49,8 +48,8 @@ class SubmittedSlot:
 
         try:
             self._attempt = SparkAttempt(await asyncio.shield(session), self._order, description, on_end)
-        except SparkUnavailable as error:
-            self._settle(Outcome(self._order.slot, 0, str(error)), True)
+        except Exception as error:  # Spark cannot be had, or a thread cannot be started
+            self._settle(Outcome(self._order.slot, 0, str(error) or type(error).__name__), True)
 
     def _settle(self, outcome: Outcome, surely: bool) -> None:
         if not self._ended.done():

@@ -57,12 +57,14 @@ async def take_over(
         last = await read_picture(target, board_topic, clock)
         # A driver that copies nothing gives no lease, and may have been asked to end all the same.
         # A claim of ours that the board has lost was heard all the same: we never go back.
-        number = 1 + max(number, last.lease.generation if last.lease else 0, last.end.generation if last.end else 0)
+        # What the board has lost we may have heard before.
+        leased = last.lease or (heard.lease if heard else None)
+        number = 1 + max(number, leased.generation if leased else 0, last.end.generation if last.end else 0)
         if claim:
             await writer.write(board_records(board_topic, [board.Lease(number, holder=holder)]))
         claimed_at = clock.monotonic()
         picture = await read_picture(target, board_topic, clock)
-        if last.lease is not None and not last.lease.over:
+        if leased is not None and not leased.over:
             _log.info("%s: waiting for the slots of an earlier driver to end", flow)
             await _until_lapsed(_newest_but(picture, (number, holder)), heard, claimed_at, clock)
             picture = await read_picture(target, board_topic, clock)
@@ -81,11 +83,11 @@ async def _until_lapsed(
     newest: tuple[tuple[int, str], LeaseRecord] | None, heard: Picture | None, claimed_at: float, clock: Clock
 ) -> None:
     """No lease of an earlier driver lasts any more. What was heard was on the board by then, so that a slot that reads
-    nothing counts from no later."""
+    nothing counts from no later; and if we listened ever since, there was none after it that the board lost again."""
     lapsed_at = claimed_at + board.LEASE_LASTS_SECONDS + _MARGIN_SECONDS
     while (left := lapsed_at - clock.monotonic()) > 0:
         if newest is not None and heard is not None:
             record = heard.lease_records.get(newest[0])
-            if record is not None and record.is_same(newest[1]):
+            if record is not None and record.is_same(newest[1]) and heard.has_listened_since(record.heard_at):
                 lapsed_at = min(lapsed_at, record.heard_at + board.LEASE_LASTS_SECONDS + _MARGIN_SECONDS)
         await asyncio.sleep(min(left, _LOOK_SECONDS))

@@ -133,10 +133,12 @@ class FlowLock:
         if self._running is not None:
             self._running.cancel()
             await asyncio.wait({self._running}, timeout=_LEAVE_WITHIN_SECONDS)
-        with contextlib.suppress(Exception):
-            async with asyncio.timeout(_LEAVE_WITHIN_SECONDS):
-                await self._leave()
-        await self._close()
+        try:
+            with contextlib.suppress(Exception):
+                async with asyncio.timeout(_LEAVE_WITHIN_SECONDS):
+                    await self._leave()
+        finally:  # also if it is cancelled, by a stop that has no more time
+            await self._close()
 
     # -- in the group
 

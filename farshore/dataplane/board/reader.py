@@ -7,6 +7,7 @@ from itertools import chain
 
 from farshore.dataplane.board.codec import decode
 from farshore.dataplane.board.entries import CountedGap, Entry, Plan, PlanPart
+from farshore.errors import MalformedRecord
 
 
 class Reader:
@@ -25,6 +26,8 @@ class Reader:
         return self._completed(entry) if isinstance(entry, PlanPart) else entry
 
     def _completed(self, new: PlanPart) -> Plan | None:
+        if not 0 <= new.part < new.parts:
+            raise MalformedRecord(f"part {new.part} of a plan in {new.parts} parts")
         slot = new.plan.slot
         parts = self._begun.setdefault(slot, {})
         before = next(iter(parts.values()), new)

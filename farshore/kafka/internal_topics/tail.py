@@ -47,6 +47,11 @@ class Tail:
         self._leader_since = 0.0
         self._caught_up = -math.inf if from_start else clock.monotonic()
 
+    @property
+    def caught_up(self) -> float:
+        """The last instant, by the monotonic clock, at which all that was there had been read."""
+        return self._caught_up
+
     async def next(self, within: float) -> Tailed:
         """The records that came within about `within` seconds; none also where the cluster cannot be reached."""
         try:
