@@ -228,7 +228,7 @@ MUTATIONS = (
         _STUCK,
     ),
     Mutation(
-        "B5 fetch", "fetches carry no leader epoch", holes.fetches_without_leader_epoch, _UNCLEAN, 20011, _OTHER_LOG
+        "B5 fetch", "fetches carry no leader epoch", holes.fetches_without_leader_epoch, _UNCLEAN, 20068, _OTHER_LOG
     ),
     Mutation(
         "B5 answer",
@@ -267,7 +267,7 @@ MUTATIONS = (
         "appends have names of topics, not ids",
         holes.requests_have_names,
         _REMOTE_RECREATED,
-        20002,
+        20011,
         _CONTENTS,
     ),
     Mutation(
@@ -282,7 +282,7 @@ MUTATIONS = (
         ("ABORTED POSITION LEFT",),
     ),
     Mutation(
-        "B9", "gaps are ordered by clocks", holes.gaps_by_their_writers_clocks, _OVERTAKEN, 20001, ("GAP UNTOLD",)
+        "B9", "gaps are ordered by clocks", holes.gaps_by_their_writers_clocks, _OVERTAKEN, 20000, ("GAP UNTOLD",)
     ),
     Mutation(
         "C4",

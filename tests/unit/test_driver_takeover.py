@@ -11,6 +11,7 @@ from played_broker import PlayedBroker, in_a_loop
 from farshore.clock import SYSTEM_CLOCK
 from farshore.dataplane import board
 from farshore.dataplane.bookkeeping import board_records
+from farshore.dataplane.picture import BoardWatch, Picture
 from farshore.driver import takeover
 from farshore.driver.takeover import Taken
 from farshore.kafka.internal_topics.reader import read_topic
@@ -30,9 +31,9 @@ def lasts(monkeypatch: pytest.MonkeyPatch) -> Callable[[float], None]:
     return lambda seconds: monkeypatch.setattr(board, "LEASE_LASTS_SECONDS", seconds)
 
 
-async def taken(cluster: RawCluster, *, claim: bool = True) -> Taken:
+async def taken(cluster: RawCluster, *, heard: Picture | None = None, claim: bool = True) -> Taken:
     return await takeover.take_over(
-        cluster, InternalWriter(cluster), "board", SYSTEM_CLOCK, Flow("A", "B"), claim=claim
+        cluster, InternalWriter(cluster), "board", SYSTEM_CLOCK, Flow("A", "B"), heard=heard, claim=claim
     )
 
 
@@ -160,6 +161,51 @@ def test_without_a_claim_nothing_is_written_and_slots_are_waited_for_all_the_sam
             await asyncio.sleep(0.3)
             assert not taking.done()
             assert produced(broker) == 2
+            taking.cancel()
+
+    run()
+
+
+@pytest.mark.parametrize("listens", [True, False])
+def test_a_standby_that_has_listened_all_the_time_waits_from_the_last_lease_on_that_it_heard(
+    lasts: Callable[[float], None], listens: bool
+) -> None:
+    lasts(FOR_EVER)
+
+    @in_a_loop
+    async def run() -> None:
+        broker = PlayedBroker("board")
+        async with broker.cluster() as cluster, broker.cluster() as listening:
+            watch = BoardWatch(listening, "board", SYSTEM_CLOCK)
+            watching = asyncio.create_task(watch.run())
+            await until(lambda: watch.picture.has_listened_since(SYSTEM_CLOCK.monotonic()))
+            await say(cluster, board.Lease(4, holder="earlier"))
+            await until(lambda: (4, "earlier") in watch.picture.lease_records)
+            record = watch.picture.lease_records[4, "earlier"]
+            watch.picture.lease_records[4, "earlier"] = record._replace(heard_at=record.heard_at - FOR_EVER)
+            watch.picture._steady_since = record.heard_at - (FOR_EVER + 1 if listens else 1)
+            taking = asyncio.create_task(taken(cluster, heard=watch.picture))
+            await until(lambda: produced(broker) == 2)
+            await asyncio.wait({taking}, timeout=2.0)
+            assert taking.done() == listens, "cut off from the board it may have missed a later one"
+            for task in (taking, watching):
+                task.cancel()
+
+    run()
+
+
+def test_a_lease_that_the_board_has_lost_counts_if_it_was_heard(lasts: Callable[[float], None]) -> None:
+    lasts(FOR_EVER)
+
+    @in_a_loop
+    async def run() -> None:
+        broker = PlayedBroker("board")
+        async with broker.cluster() as cluster:
+            taking = asyncio.create_task(taken(cluster, heard=Picture(lease=board.Lease(4, holder="earlier"))))
+            await until(lambda: produced(broker) == 1)
+            await asyncio.sleep(0.2)
+            assert not taking.done(), "its slots may still write"
+            assert [lease.generation for lease in await leases(cluster)] == [5]
             taking.cancel()
 
     run()
