@@ -26,7 +26,8 @@ class Piece(NamedTuple):
     """`run`, from the upstream offset `first` on, to where the next piece begins.
 
     `first` is where the run begins, but for a batch with holes that a newer copy covers in part: such a one cannot be
-    cut, for nobody knows which of its records lies where. `is_newest`: no gap behind it can hold a newer copy.
+    cut, for nobody knows which of its records lies where. `is_newest`: no gap behind it can hold a newer copy, and none
+    covers a part of such a batch.
     """
 
     first: int
@@ -39,13 +40,15 @@ class Newest:
     """Made once, from rows that do not change any more.
 
     Of copies below `older_count_below` a truncation may have taken the newer one. `sole_writer`: see `OffsetMap`. With
-    it a gap between two rows holds records of ours.
+    it a gap between two rows holds records of ours. `theirs`: all rows are syncs of MirrorMaker 2, which copies some
+    records without a sync in an ordinary life.
     """
 
     __slots__ = (
         "_bounds",
         "_columns",
         "_lows",
+        "certain_lowest",
         "doubtful_below",
         "end",
         "first_downstream",
@@ -54,7 +57,7 @@ class Newest:
         "unsettled",
     )
 
-    def __init__(self, rows: KnownLog, older_count_below: int, *, sole_writer: bool) -> None:
+    def __init__(self, rows: KnownLog, older_count_below: int, *, sole_writer: bool, theirs: bool = False) -> None:
         self.end = rows.end
         self.first_downstream = rows[0].run.downstream if len(rows) else 0
         self.doubtful_below = 0
@@ -70,7 +73,11 @@ class Newest:
         numbers = [(each.first, *each.run, each.kind, each.is_newest) for each in pieces]
         self._columns = tuple(array("q", column) for column in zip(*numbers, strict=True)) or (array("q"),) * 7
         self._lows = array("q", _lowest_behind(self._columns[3]))
-        self.unsettled = min(_unsettled(in_order, rows.doubt), default=NOWHERE) if sole_writer else NOWHERE
+        lowest = min(pieces, key=lambda piece: piece.run.downstream, default=None)
+        self.certain_lowest = lowest.run.downstream if lowest is not None and lowest.is_newest else NOWHERE
+        """The lowest downstream offset of all pieces, if its record certainly has no newer copy."""
+        unsettled = _more_than_fits(in_order) if theirs else _unsettled(in_order, rows.doubt)
+        self.unsettled = min(unsettled, default=NOWHERE) if sole_writer else NOWHERE
         """Where the first gap begins whose records may not have been copied again."""
         self.left_before_all = sole_writer and _is_left_before_all(in_order, rows.doubt)
         """The same of the gap before all rows."""
@@ -85,6 +92,14 @@ class Newest:
     def at(self, upstream_offset: int) -> int:
         """The index of the last piece that begins at or before the offset, -1 if all begin behind it."""
         return bisect_right(self._columns[0], upstream_offset) - 1
+
+    def copy_of(self, upstream_offset: int) -> tuple[int, bool] | None:
+        """Where the record has its newest copy that is known, and whether no gap can hold a newer one."""
+        index = self.at(upstream_offset)
+        if index < 0 or upstream_offset > self._columns[2][index]:
+            return None
+        _, run, _, is_newest = self[index]
+        return run.downstream + upstream_offset - run.upstream, is_newest
 
     def lowest_from(self, index: int, upstream_offset: int) -> int:
         """The lowest downstream offset of this piece and all with higher upstream offsets, and of records in gaps that
@@ -118,6 +133,8 @@ class Newest:
             if gap is not None:
                 bounds.extend((last, gap.downstream) for _, last in covered.left_of(gap))
                 in_gaps.add(gap.upstream, gap.last_upstream)
+                if index > certain and sole_writer and not gap.has_holes:
+                    covered.add(gap.upstream, gap.last_upstream)  # as many records as offsets: it has them all
 
         for index in range(len(rows) - 1, certain - 1, -1):
             take(index)
@@ -184,13 +201,13 @@ def _ascending(rows: Sequence[Row]) -> list[Piece] | None:
 
 
 def _with_gaps(rows: Sequence[Row], sole_writer: bool) -> Iterator[tuple[int, Run]]:
-    """For rows behind a gap that may hold records of ours: which these may be."""
+    """For rows behind a gap that may hold records of ours: which these may be, and how many lie there."""
     for index in range(1, len(rows)):
         before, (after, kind) = rows[index - 1].run, rows[index]
         begin, forward = before.last_downstream + 1, after.upstream - before.last_upstream - 1
         ours = sole_writer or kind in (Kind.BEHIND_FORGOTTEN, Kind.POINT)
         if after.downstream > begin and ours and forward > 0:
-            yield index, Run(before.last_upstream + 1, after.upstream - 1, begin, 1)
+            yield index, Run(before.last_upstream + 1, after.upstream - 1, begin, after.downstream - begin)
 
 
 def _unsettled(rows: Sequence[Row], doubt: int) -> Iterator[int]:
@@ -209,6 +226,16 @@ def _unsettled(rows: Sequence[Row], doubt: int) -> Iterator[int]:
             need = after.downstream - begin + back
             if _copied_from(rows, index, need, doubt) < need:
                 yield begin
+
+
+def _more_than_fits(rows: Sequence[Row]) -> Iterator[int]:
+    """The same between two syncs of MirrorMaker 2: only if more lies there than it may have copied on its way."""
+    for index in range(1, len(rows)):
+        before, after = rows[index - 1].run, rows[index].run
+        jump, forward = after.downstream - before.last_downstream - 1, after.upstream - before.last_upstream - 1
+        need = jump + max(0, -forward)
+        if jump > max(0, forward) and _copied_from(rows, index, need, 0) < need:
+            yield before.last_downstream + 1
 
 
 def _is_left_before_all(rows: Sequence[Row], doubt: int) -> bool:

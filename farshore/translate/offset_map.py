@@ -116,11 +116,11 @@ class OffsetMap:
 
         `log_start` is where the target's log begins; a caller who knows it gets answers for groups further behind.
         """
-        if self._theirs is not None:
-            return _by_their_rule(self._theirs, upstream_offset)
         if self._seen is None:
             self._seen = self._see()
         newest, certain_below = self._seen
+        if self._theirs is not None:
+            return _by_their_rule(self._theirs, newest, upstream_offset)
         index = newest.at(upstream_offset)
         if index < 0:
             found = self._before_all(newest, upstream_offset, log_start)
@@ -141,7 +141,7 @@ class OffsetMap:
     def _before_all(self, newest: Newest, upstream_offset: int, log_start: int) -> Translation:
         lowest = newest.lowest_from(0, upstream_offset)
         if lowest <= log_start:
-            return Translation(lowest, Basis.BEGINNING, exact=True)
+            return Translation(lowest, Basis.BEGINNING, exact=lowest == newest.certain_lowest)
         return Translation(None, Basis.TOO_OLD)
 
     def _found(self, newest: Newest, index: int, upstream_offset: int) -> Translation:
@@ -200,17 +200,24 @@ class OffsetMap:
             if left is not None and not both.contains(left.run):
                 both.add(left)
         both.doubt = doubt
-        return Newest(both, older_count_below, sole_writer=self._sole_writer), certain_below
+        newest = Newest(both, older_count_below, sole_writer=self._sole_writer, theirs=self._theirs is not None)
+        return newest, certain_below
 
 
 _Seen = tuple[Newest, int]
 
 
-def _by_their_rule(syncs: SyncStore, upstream_offset: int) -> Translation:
+def _by_their_rule(syncs: SyncStore, newest: Newest, upstream_offset: int) -> Translation:
+    """MirrorMaker 2's answer. Once it was set back, it does not think of records that have an older copy only."""
     found = syncs.translate(upstream_offset)
     if found is None:
         return Translation(None, Basis.UNKNOWN if syncs.newest is None else Basis.TOO_OLD)
-    return Translation(found, Basis.SYNC, exact=syncs.nearest(upstream_offset) == (upstream_offset, found))
+    copy, is_newest = newest.copy_of(upstream_offset) or (found, newest.is_ascending)
+    limit = min(copy, newest.lowest_from(newest.at(upstream_offset) + 1, upstream_offset), newest.unsettled)
+    if limit < found:
+        return Translation(limit, Basis.COPYING_AGAIN)
+    at_sync = syncs.nearest(upstream_offset) == (upstream_offset, found)
+    return Translation(found, Basis.SYNC, exact=at_sync and copy == found and is_newest)
 
 
 def within_batch(batch: Run, upstream_offsets: Sequence[int], upstream_offset: int) -> tuple[int, bool]:

@@ -185,10 +185,13 @@ def test_syncs_alone_give_the_offsets_of_mirror_makers_own_store() -> None:
         known = OffsetMap()
         upstream, downstream = rng.choice([0, 5, 10**6, 2**62]), rng.randrange(1000)
         words, answers = [], []
+        copied_again = False
         for _ in range(rng.randrange(80)):
             step = rng.choice([0, 1, 2, 10, 100, 100, 5000, 10**7])
-            upstream += -min(upstream, rng.randrange(200)) if rng.random() < 0.02 else step
-            downstream += rng.randrange(step + 2)
+            step = -min(upstream, rng.randrange(200)) if rng.random() < 0.02 else step
+            ahead = rng.randint(min(step, 1), step) if step >= 0 and rng.random() < 0.95 else max(0, step) + 1
+            copied_again |= ahead > step
+            upstream, downstream = upstream + step, downstream + ahead
             words += sync_words([(upstream, downstream)])
             store.add(upstream, downstream)
             known.note_sync(OffsetSync(ORDERS, upstream, downstream))
@@ -196,11 +199,12 @@ def test_syncs_alone_give_the_offsets_of_mirror_makers_own_store() -> None:
                 asked = max(0, upstream + rng.choice([0, 1, -1, 50, -rng.randrange(1000), -rng.randrange(10**6)]))
                 words.append(f"?{asked}")
                 answers.append(answer_of(store, asked))
-                assert known.translate(asked).offset == store.translate(asked)
+                found, theirs = known.translate(asked).offset, store.translate(asked)
+                assert found == theirs or (copied_again and found is not None and theirs is not None and found < theirs)
         questions.append((*words, "?0"))
         ours.append((*answers, answer_of(store, 0)))
-    for question, theirs, our in zip(questions, ask("OffsetSyncStoreProbe", questions), ours, strict=True):
-        assert our == theirs, question
+    for question, of_java, our in zip(questions, ask("OffsetSyncStoreProbe", questions), ours, strict=True):
+        assert our == of_java, question
 
 
 def answer_of(store: SyncStore, upstream_offset: int) -> str:

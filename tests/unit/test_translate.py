@@ -147,6 +147,35 @@ def test_a_flow_that_is_set_back_behind_mirror_makers_copies_keeps_to_them_until
     assert known.translate(650) == Translation(1150, Basis.RUN, exact=True)
 
 
+def test_mirror_maker_alone_that_is_set_back_is_not_followed_beyond_what_has_an_older_copy_only() -> None:
+    known = OffsetMap()
+    for upstream, downstream in ((0, 0), (100, 100), (200, 200), (150, 260)):
+        known.note_sync(OffsetSync(ORDERS, upstream, downstream))
+    assert known.translate(180) == Translation(101, Basis.COPYING_AGAIN), "up to 259 they may have no newer copy"
+    known.note_sync(OffsetSync(ORDERS, 250, 360))
+    assert known.translate(180) == Translation(201, Basis.COPYING_AGAIN)
+    known.note_sync(OffsetSync(ORDERS, 259, 369))
+    assert known.translate(180) == Translation(261, Basis.SYNC)
+    assert known.translate(150) == Translation(260, Basis.SYNC, exact=True)
+    assert known.translate(300) == Translation(370, Basis.SYNC)
+
+
+def test_mirror_maker_alone_is_followed_where_its_syncs_lie_closer_downstream() -> None:
+    """Compaction and transactions leave holes upstream, and it writes no sync for most records."""
+    known = OffsetMap()
+    for upstream in (0, 1000):
+        known.note_sync(OffsetSync(ORDERS, upstream, upstream // 2))
+    assert known.translate(0) == Translation(0, Basis.SYNC, exact=True)
+    assert known.translate(999) == Translation(1, Basis.SYNC)
+    assert known.translate(1000) == Translation(500, Basis.SYNC, exact=True)
+    assert known.translate(2000) == Translation(501, Basis.SYNC)
+
+
+def test_a_group_older_than_all_begins_early_but_not_exactly_if_the_first_record_was_copied_again() -> None:
+    known = map_of(Run(27, 33, 0, 6), Run(27, 27, 6, 1))
+    assert known.translate(5) == Translation(0, Basis.BEGINNING), "only 27 lies at 0, and again at 6"
+
+
 def test_ten_thousand_transactions_are_all_exact() -> None:
     known = OffsetMap()
     for number in range(10_000):

@@ -201,6 +201,36 @@ NO_HOLES: frozenset[int] = frozenset()
         pytest.param(
             True, NO_HOLES, [("batch", 1), ("flush without sync",), ("restart",)], id="a ledger that is ahead of the syncs"
         ),
+        pytest.param(
+            True,
+            frozenset({0, 1, 3}),
+            [("batch", 3), ("reset", 2), ("copy", 1)],
+            id="the first record of a batch with holes is copied again, and a group is older than all",
+        ),
+        pytest.param(
+            True,
+            frozenset({0, 1}),
+            [("reset", 3), ("copy", 1), ("reset", 0), ("mirror maker", 5, 2)],
+            id="a newer copy of the first record between two of MirrorMaker 2's syncs, and a group is older than all",
+        ),
+        pytest.param(
+            False,
+            frozenset({0, 1}),
+            [("mirror maker", 1, 1), ("reset", 2), ("mirror maker", 2, 1)],
+            id="MirrorMaker 2 alone copies a record again and keeps its older sync",
+        ),
+        pytest.param(
+            True,
+            frozenset({0, 1}),
+            [("mirror maker", 2, 1), ("reset", 2), ("mirror maker", 1, 1)],
+            id="MirrorMaker 2 alone is set back and has not caught up",
+        ),
+        pytest.param(
+            True,
+            frozenset({0, 1}),
+            [("mirror maker", 1, 1), ("batch", 2), ("restart",), ("mirror maker", 1, 1)],
+            id="MirrorMaker 2 goes on after a crash of which only its syncs tell",
+        ),
     ],
 )  # fmt: skip
 def test_histories_that_were_translated_wrongly_once(

@@ -122,9 +122,9 @@ class World:
         self.flush(open_too=True)
         self.runs, self.saved_run = [], None
         self.had_mirror_maker = True
-        if not self.ledger and not self.syncs and self.position < self.mended_at:
-            self.unseen = True  # Farshore never noted anything: the rule is MirrorMaker 2's own
         offsets = [u for u in range(self.position, self.position + count) if u not in self.holes]
+        if not self.ledger and offsets and self.position < self.mended_at and not self._shows_more(offsets[0]):
+            self.unseen = True
         for number, upstream in enumerate(offsets):
             if number % every == 0 or number == len(offsets) - 1:
                 self.syncs.append((OffsetSync(ORDERS, upstream, len(self.log)), None))
@@ -133,6 +133,14 @@ class World:
                 self._noted(Run(upstream, upstream, len(self.log) - 1, 1), as_sync=True)
         self.position += count
         self.saved = self.position
+
+    def _shows_more(self, upstream: int) -> bool:
+        """Whether the next sync shows that a crash left records: Farshore noted something, or more than MirrorMaker 2
+        may have copied on its way lies before it."""
+        if not self.syncs or any(run is not None for _, run in self.syncs):
+            return bool(self.syncs)
+        last = self.syncs[-1][0]
+        return len(self.log) - last.downstream_offset > upstream - last.upstream_offset
 
     def right(self, upto: int) -> list[int]:
         """For each upstream offset the furthest place at or behind which every record from it on has a copy."""
