@@ -15,15 +15,25 @@ from typing import NamedTuple
 
 from farshore.model import Run
 
+NOWHERE = 2**63 - 1
+"""An offset behind all others."""
+
+UNNOTED_AT_MOST = 10_000
+"""How many records may have been copied, and noted by nobody, where nothing says so: before the first note of all, and
+between a truncation and the first note that shows it. More, and a topic with a history would be translated as new."""
+
 
 class Kind(IntEnum):
     RUN = 0
     BEHIND_FORGOTTEN = 1
     """A run; rows between it and the one before it were thinned out."""
-    POINT = 2
+    BEHIND_POINT = 2
+    """A run that begins where MirrorMaker 2 had written, and some of those before it too."""
+    POINT = 3
     """One record of MirrorMaker 2, which copied some of those before it too."""
-    CUT = 3
-    """Some records of this range, nobody knows which: what a truncation left of a batch with holes, or old rows."""
+    CUT = 4
+    """Some records of this range, nobody knows which: what a truncation left of a batch with holes, old rows, or
+    what may be from before a truncation."""
 
 
 class Row(NamedTuple):
@@ -34,7 +44,7 @@ class Row(NamedTuple):
 class KnownLog:
     """Grows by `note`. Not for several threads."""
 
-    __slots__ = ("_columns", "_limit", "doubt")
+    __slots__ = ("_columns", "_limit", "doubt", "left_from", "reached", "resumed")
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
@@ -42,11 +52,22 @@ class KnownLog:
         self._columns = tuple(array("q") for _ in range(5))
         self.doubt = 0
         """What is said of offsets below this is from before the last truncation, which may have begun further down."""
+        self.reached = 0
+        """How far upstream the copying was before it."""
+        self.resumed = NOWHERE
+        """Where it went on upstream after it."""
+        self.left_from = NOWHERE
+        """Where records begin upstream that a crash may have left below `doubt`, if a later truncation took what was
+        copied again of them."""
 
-    def copy(self) -> KnownLog:
+    def copy(self, rows: Iterable[Row] | None = None) -> KnownLog:
+        """Without a limit; with other rows, if any are given."""
         other = KnownLog(2**62)
-        other._columns = tuple(column[:] for column in self._columns)
-        other.doubt = self.doubt
+        if rows is None:
+            other._columns = tuple(column[:] for column in self._columns)
+        else:
+            other._replace(0, 0, rows)
+        other.doubt, other.reached, other.left_from = self.doubt, self.reached, self.left_from
         return other
 
     def __len__(self) -> int:
@@ -65,17 +86,26 @@ class KnownLog:
         """Behind the last offset that is spoken of."""
         return self._columns[2][-1] + self._columns[3][-1] if len(self) else 0
 
-    def note(self, run: Run, kind: Kind = Kind.RUN) -> None:
-        """Later than all before. Where these contradict it, the log was truncated in between."""
+    @property
+    def position(self) -> int:
+        """Where the copying goes on upstream, by the last record that is spoken of."""
+        return self._columns[1][-1] + 1 if len(self) else 0
+
+    def note(self, run: Run, kind: Kind = Kind.RUN) -> int | None:
+        """Later than all before. Where these contradict it, the log was truncated in between: from there on."""
+        cut = None
         if self.first_contradiction(run) is not None:
-            self.truncate(run.downstream, run)
+            cut = run.downstream
         elif run.last_downstream < self.end - 1 and not self.contains(run):
-            self.truncate(run.last_downstream + 1, run)  # a log grows at its end only
+            cut = run.last_downstream + 1  # a log grows at its end only
+        if cut is not None:
+            self.truncate(cut, run)
         elif run.downstream < self.doubt <= run.last_downstream + 1:
             self.doubt = run.downstream  # all of the run is there, so the truncation was no further down
         self.add(Row(run, kind))
         if len(self) > self._limit:
             self._thin()
+        return cut
 
     def add(self, row: Row) -> None:
         """Something that contradicts nothing and was said at any time."""
@@ -91,15 +121,27 @@ class KnownLog:
 
     def first_unconfirmed(self, downstream: int, by: KnownLog) -> int | None:
         """The first offset from `downstream` on of which only this log speaks, not the other."""
-        for index in range(bisect_right(self._columns[2], downstream - 1), len(self)):
-            if not by.contains(self[index].run):
-                return self._columns[2][index]
+        for index in range(max(0, bisect_right(self._columns[2], downstream) - 1), len(self)):
+            row = behind(self[index], downstream)
+            if row is not None and not by.contains(row.run):
+                return row.run.downstream
         return None
 
-    def confirms(self, run: Run) -> bool:
-        """Whether something is known of the same offsets, and all of it agrees."""
+    def first_agreed(self, run: Run) -> int | None:
+        """The first offset of which both speak as of a run, if all agrees.
+
+        A single record of MirrorMaker 2 proves little: the same one may have been there before.
+        """
         begin, end = self._overlapped(run)
-        return begin < end and self.first_contradiction(run) is None
+        runs = [index for index in range(begin, end) if self[index].kind in (Kind.RUN, Kind.BEHIND_FORGOTTEN)]
+        if not runs or self.first_contradiction(run) is not None:
+            return None
+        return max(self._columns[2][runs[0]], run.downstream)
+
+    def speaks_of(self, run: Run) -> bool:
+        """Of one of its downstream offsets at least."""
+        begin, end = self._overlapped(run)
+        return begin < end
 
     def contains(self, run: Run) -> bool:
         index = bisect_right(self._columns[2], run.downstream) - 1
@@ -108,11 +150,17 @@ class KnownLog:
     def truncate(self, downstream: int, beside: Run | None = None) -> None:
         """Forget offsets from there on. `beside` is in the log now, so only what is below it is from before."""
         begin = bisect_right(self._columns[2], downstream - 1)
+        if self.doubt > 0 and downstream <= self.doubt + min(self.doubt, UNNOTED_AT_MOST):
+            self.left_from = min(self.left_from, self.reached, self.resumed)
+            self.reached = max(self.reached, self.position)
+        else:
+            self.reached, self.left_from = self.position, NOWHERE
         left = [below(self[begin - 1], downstream)] if begin else []
-        if begin < len(self) and begin and self[begin].kind in (Kind.POINT, Kind.BEHIND_FORGOTTEN):
+        if begin < len(self) and begin and self[begin].kind in (Kind.POINT, Kind.BEHIND_POINT, Kind.BEHIND_FORGOTTEN):
             left += _between(self[begin - 1].run, self[begin].run, downstream)
         self._replace(max(begin - 1, 0), len(self), [row for row in left if row is not None])
         self.doubt = min(downstream, beside.downstream) if beside is not None else downstream
+        self.resumed = beside.upstream if beside is not None else NOWHERE
 
     def _overlapped(self, run: Run) -> tuple[int, int]:
         if run.downstream >= self.end:
@@ -176,8 +224,9 @@ def agree(row: Row, run: Run) -> bool:
         batch, other = (known, run) if known.has_holes else (run, known)
         before = other.downstream - batch.downstream
         behind = batch.last_downstream - other.downstream
-        inside = batch.upstream + before <= other.upstream <= batch.last_upstream - behind
-        return known == run or (other.record_count == 1 and inside)
+        first = batch.upstream + before if behind else batch.last_upstream
+        last = batch.last_upstream - behind if before else batch.upstream
+        return known == run or (other.record_count == 1 and first <= other.upstream <= last)
     return known.downstream - known.upstream == run.downstream - run.upstream
 
 
@@ -191,6 +240,31 @@ def below(row: Row, downstream: int) -> Row | None:
         return None
     kind = Kind.CUT if run.has_holes else row.kind
     return Row(Run(run.upstream, run.last_upstream - run.record_count + count, run.downstream, count), kind)
+
+
+def behind(row: Row, downstream: int) -> Row | None:
+    """The part of a row that lies at a downstream offset or behind it."""
+    run = row.run
+    if run.downstream >= downstream:
+        return row
+    skipped = downstream - run.downstream
+    if skipped >= run.record_count:
+        return None
+    kind = Kind.CUT if run.has_holes else row.kind
+    return Row(Run(run.upstream + skipped, run.last_upstream, downstream, run.record_count - skipped), kind)
+
+
+def suspected(rows: Iterable[Row], ranges: Iterable[tuple[int, int]]) -> list[Row]:
+    """The rows, with those made uncertain that speak of such ranges of downstream offsets."""
+    left = list(rows)
+    for begin, end in ranges:
+        parts: list[Row | None] = []
+        for row in left:
+            rest = behind(row, begin)
+            inside = None if rest is None else below(rest, end)
+            parts += [below(row, begin), inside and Row(inside.run, Kind.CUT), behind(row, max(begin, end))]
+        left = [part for part in parts if part is not None]
+    return left
 
 
 def _between(before: Run, after: Run, downstream: int) -> list[Row | None]:
@@ -209,7 +283,8 @@ def _union(one: Run, other: Run) -> Run:
 def _kind_of_both(known: Row, new: Row) -> Kind:
     """What lies before both is known as well as by the one that begins first, or knows more."""
     if known.run.downstream == new.run.downstream:
-        return min(known.kind, new.kind)
+        one, other = sorted((known.kind, new.kind))
+        return Kind.BEHIND_POINT if one is Kind.RUN and other in (Kind.BEHIND_POINT, Kind.POINT) else one
     return known.kind if known.run.downstream < new.run.downstream else new.kind
 
 

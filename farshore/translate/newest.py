@@ -8,18 +8,11 @@ from __future__ import annotations
 
 from array import array
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from farshore.model import Run
-from farshore.translate.known_log import Kind, KnownLog, Row
-
-NOWHERE = 2**63 - 1
-"""A downstream offset behind all others."""
-
-UNNOTED_AT_MOST = 10_000
-"""How many records may have been copied, and noted by nobody, where nothing says so: before the first note of all, and
-between a truncation and the first note that shows it. More, and a topic with a history would be translated as new."""
+from farshore.translate.known_log import NOWHERE, UNNOTED_AT_MOST, Kind, KnownLog, Row, behind, below
 
 
 class Piece(NamedTuple):
@@ -68,7 +61,7 @@ class Newest:
         self.is_ascending = pieces is not None
         """Offsets go up upstream as they do downstream, as always when nothing was copied again."""
         if pieces is None:
-            pieces = self._sweep(in_order, older_count_below, sole_writer)
+            pieces = self._sweep(in_order, older_count_below, sole_writer, theirs)
         # first · upstream · last upstream · downstream · count · kind · is newest
         numbers = [(each.first, *each.run, each.kind, each.is_newest) for each in pieces]
         self._columns = tuple(array("q", column) for column in zip(*numbers, strict=True)) or (array("q"),) * 7
@@ -76,7 +69,7 @@ class Newest:
         lowest = min(pieces, key=lambda piece: piece.run.downstream, default=None)
         self.certain_lowest = lowest.run.downstream if lowest is not None and lowest.is_newest else NOWHERE
         """The lowest downstream offset of all pieces, if its record certainly has no newer copy."""
-        unsettled = _more_than_fits(in_order) if theirs else _unsettled(in_order, rows.doubt)
+        unsettled = _more_than_fits(in_order) if theirs else _unsettled(rows)
         self.unsettled = min(unsettled, default=NOWHERE) if sole_writer else NOWHERE
         """Where the first gap begins whose records may not have been copied again."""
         self.left_before_all = sole_writer and _is_left_before_all(in_order, rows.doubt)
@@ -109,7 +102,7 @@ class Newest:
         in_gaps = lows[bound] if bound < len(lows) else NOWHERE
         return min(in_gaps, self._lows[index] if index < len(self._lows) else NOWHERE)
 
-    def _sweep(self, rows: Sequence[Row], doubt: int, sole_writer: bool) -> list[Piece]:
+    def _sweep(self, rows: Sequence[Row], doubt: int, sole_writer: bool, theirs: bool) -> list[Piece]:
         covered, in_gaps = _Ranges(), _Ranges()
         pieces: list[Piece] = []
         bounds: list[tuple[int, int]] = []
@@ -121,6 +114,7 @@ class Newest:
             row = rows[index]
             if row.kind is Kind.CUT:
                 bounds.extend((last, row.run.downstream) for _, last in covered.left_of(row.run))
+                in_gaps.add(row.run.upstream, row.run.last_upstream)
                 return True
             left = covered.left_of(row.run)
             pieces.extend(_part(row, first, last, is_newest=not in_gaps.touches(first, last)) for first, last in left)
@@ -133,7 +127,7 @@ class Newest:
             if gap is not None:
                 bounds.extend((last, gap.downstream) for _, last in covered.left_of(gap))
                 in_gaps.add(gap.upstream, gap.last_upstream)
-                if index > certain and sole_writer and not gap.has_holes:
+                if theirs and sole_writer and index > certain and not gap.has_holes:
                     covered.add(gap.upstream, gap.last_upstream)  # as many records as offsets: it has them all
 
         for index in range(len(rows) - 1, certain - 1, -1):
@@ -205,26 +199,35 @@ def _with_gaps(rows: Sequence[Row], sole_writer: bool) -> Iterator[tuple[int, Ru
     for index in range(1, len(rows)):
         before, (after, kind) = rows[index - 1].run, rows[index]
         begin, forward = before.last_downstream + 1, after.upstream - before.last_upstream - 1
-        ours = sole_writer or kind in (Kind.BEHIND_FORGOTTEN, Kind.POINT)
+        ours = sole_writer or kind is not Kind.RUN
         if after.downstream > begin and ours and forward > 0:
             yield index, Run(before.last_upstream + 1, after.upstream - 1, begin, after.downstream - begin)
 
 
-def _unsettled(rows: Sequence[Row], doubt: int) -> Iterator[int]:
+def _split(rows: Iterable[Row], downstream: int) -> list[Row]:
+    """With two rows where one reaches over the offset: what lies before it may be gone, though both are in step."""
+    parts = ((below(row, downstream), behind(row, downstream)) for row in rows)
+    return [part for both in parts for part in dict.fromkeys(both) if part is not None]
+
+
+def _unsettled(known: KnownLog) -> Iterator[int]:
     """Where gaps begin that may hold records which were copied just before a crash, and not copied again since.
 
     They are the first ones from where the copying went on: as many as fit into the gap. If it went on further back,
-    those up to the gap come first. Behind a truncation what was known may be such a gap as well.
+    those up to the gap come first. Behind a truncation what was known may be such a gap as well, with records from
+    where the copying was then.
     """
+    doubt = known.doubt
+    rows = _split(known, doubt)
     for index in range(1, len(rows)):
         before, (after, kind) = rows[index - 1].run, rows[index]
-        begin = before.last_downstream + 1
+        begin, went_on, first = before.last_downstream + 1, before.last_upstream + 1, after.upstream
         if before.downstream < doubt <= after.downstream:
             begin = min(begin, max(0, doubt - UNNOTED_AT_MOST))
+            went_on, first = max(went_on, known.reached), min(first, known.left_from)
         if after.downstream > begin and kind is not Kind.BEHIND_FORGOTTEN:
-            back = max(0, before.last_upstream + 1 - after.upstream)
-            need = after.downstream - begin + back
-            if _copied_from(rows, index, need, doubt) < need:
+            need = after.downstream - begin + max(0, went_on - first)
+            if _copied_from(rows, index, need, doubt, first) < need:
                 yield begin
 
 
@@ -234,7 +237,7 @@ def _more_than_fits(rows: Sequence[Row]) -> Iterator[int]:
         before, after = rows[index - 1].run, rows[index].run
         jump, forward = after.downstream - before.last_downstream - 1, after.upstream - before.last_upstream - 1
         need = jump + max(0, -forward)
-        if jump > max(0, forward) and _copied_from(rows, index, need, 0) < need:
+        if jump > max(0, forward) and _copied_from(rows, index, need, 0, after.upstream) < need:
             yield before.last_downstream + 1
 
 
@@ -243,13 +246,12 @@ def _is_left_before_all(rows: Sequence[Row], doubt: int) -> bool:
         return False
     first = rows[0].run
     enough = first.downstream
-    return 0 < enough <= UNNOTED_AT_MOST and _copied_from(rows, 0, enough, doubt) < enough
+    return 0 < enough <= UNNOTED_AT_MOST and _copied_from(rows, 0, enough, doubt, first.upstream) < enough
 
 
-def _copied_from(rows: Sequence[Row], index: int, enough: int, doubt: int) -> int:
-    """How many records from where a row begins upstream the copying went through without being set back, in this row
-    and those behind it. What a truncation took from between two of them it did not go through."""
-    upstream = rows[index].run.upstream
+def _copied_from(rows: Sequence[Row], index: int, enough: int, doubt: int, upstream: int) -> int:
+    """How many records from an upstream offset on the copying went through without being set back, in the row of that
+    index and those behind it. What a truncation took from between two of them it did not go through."""
     copied, best = 0, 0
     last: Run | None = None
     for number in range(index, len(rows)):

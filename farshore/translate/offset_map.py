@@ -14,8 +14,8 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from farshore.model import OffsetSync, Run
-from farshore.translate.known_log import Kind, KnownLog, below
-from farshore.translate.newest import NOWHERE, UNNOTED_AT_MOST, Newest
+from farshore.translate.known_log import NOWHERE, UNNOTED_AT_MOST, Kind, KnownLog, Row, behind, below, suspected
+from farshore.translate.newest import Newest
 from farshore.translate.syncs import SyncStore
 
 RUNS_AT_MOST = 16_384
@@ -71,7 +71,22 @@ class OffsetMap:
     Holds at most `limit` runs of the ledger, and a sixteenth of it of the syncs. Not for several threads.
     """
 
-    __slots__ = ("_cut", "_ledger", "_looks", "_seen", "_sole_writer", "_synced_from", "_syncs", "_theirs")
+    __slots__ = (
+        "_cut",
+        "_cut_is_sure",
+        "_ledger",
+        "_ledger_cut",
+        "_looks",
+        "_newer_from",
+        "_said",
+        "_seen",
+        "_sole_writer",
+        "_suspected",
+        "_suspected_of_ledger",
+        "_synced_from",
+        "_syncs",
+        "_theirs",
+    )
 
     def __init__(self, *, sole_writer: bool = True, limit: int = RUNS_AT_MOST) -> None:
         self._sole_writer = sole_writer
@@ -80,7 +95,19 @@ class OffsetMap:
         self._synced_from = 0
         self._cut: int | None = None
         """The syncs show a truncation below this, and the ledger does not yet."""
+        self._cut_is_sure = False
+        """They contradict each other. One that only goes back may have come late."""
+        self._ledger_cut: int | None = None
+        """The ledger shows a truncation from here on, and the syncs do not yet: others may have filled the log up."""
+        self._suspected: list[tuple[int, int]] = []
+        """Ranges downstream of which syncs may speak that are from before such a truncation."""
+        self._suspected_of_ledger: list[tuple[int, int]] = []
+        """The same of the ledger, and a truncation that the syncs show."""
+        self._said: Run | None = None
+        """The newest sync, unless the ledger knew it before that truncation."""
         self._looks = [0, 0]
+        self._newer_from = NOWHERE
+        """Where runs begin downstream that the ledger had only after the last sync was found."""
         self._theirs: SyncStore | None = SyncStore()
         """As long as nothing is known but syncs of MirrorMaker 2."""
         self._seen: _Seen | None = None
@@ -88,28 +115,65 @@ class OffsetMap:
     def note_runs(self, runs: Sequence[Run], *, look: int = 0) -> None:
         """One record of the ledger."""
         for run in runs:
-            self._ledger.note(run)
-            if self._cut is not None and run.last_downstream >= self._cut and self._syncs.confirms(run):
-                self._cut = None
+            is_old = self._said is not None and self._ledger.contains(self._said)
+            cut = self._ledger.note(run)
+            if cut is not None:
+                self._ledger_cut = min(cut, NOWHERE if self._ledger_cut is None else self._ledger_cut)
+                self._said = None if is_old else self._said
+            self._agree_from(self._syncs.first_agreed(run))
+            self._suspected_of_ledger = _clipped(self._suspected_of_ledger, cut)
+            self._see_cut_by(run, is_newer=look > self._looks[1])
+        if look > self._looks[1]:
+            self._newer_from = min([self._newer_from, *(run.downstream for run in runs)])
         if runs:
             self._looks[0], self._theirs, self._seen = look, None, None
+
+    def _see_cut_by(self, run: Run, *, is_newer: bool) -> None:
+        """The ledger knows of what the syncs show as soon as both say the same of something behind it.
+
+        Runs between may be from before the truncation, if others or MirrorMaker 2 have written there since.
+        """
+        left = None if self._cut is None else behind(Row(run, Kind.RUN), self._cut)
+        if self._cut is None or left is None:
+            return
+        if self._syncs.first_agreed(left.run) is None and not (is_newer and self._cut_is_sure):
+            return
+        if run.downstream > self._cut:
+            self._ledger.doubt = max(self._ledger.doubt, run.downstream)
+            if self._cut_is_sure:
+                self._suspected_of_ledger.append((self._cut, run.downstream))
+        self._cut, self._cut_is_sure = None, False
 
     def note_sync(self, sync: OffsetSync, run: Run | None = None, *, look: int = 0) -> None:
         """One offset sync, with the run that ends there if its writer was Farshore."""
         alone = Run(sync.upstream_offset, sync.upstream_offset, sync.downstream_offset, 1)
         said = run or alone
-        if self._syncs.end > said.last_downstream + 1 or self._syncs.first_contradiction(said) is not None:
+        goes_back = self._syncs.end > said.last_downstream + 1  # it is of the newest record
+        contradicts = self._syncs.first_contradiction(said) is not None
+        if goes_back or contradicts:
             self._cut = min(said.last_downstream + 1, NOWHERE if self._cut is None else self._cut)
-        if self._syncs.end > said.last_downstream + 1:
-            self._syncs.truncate(said.last_downstream + 1, said)  # it is of the newest record
-            if self._theirs is not None:
-                self._theirs.clear()
-        self._syncs.note(said, Kind.POINT if run is None else Kind.RUN)
+            self._cut_is_sure = self._cut_is_sure or contradicts
+        if goes_back and not contradicts:
+            self._syncs.truncate(said.last_downstream + 1, said)
+            self._suspected = _clipped(self._suspected, said.last_downstream + 1)
+        if goes_back and self._theirs is not None:
+            self._theirs.clear()
+        self._suspected = _clipped(self._suspected, self._syncs.note(said, Kind.POINT if run is None else Kind.RUN))
         if run is not None:
             self._theirs = None
         elif self._theirs is not None:
             self._theirs.add(sync.upstream_offset, sync.downstream_offset)
         self._synced_from, self._looks[1], self._seen = said.downstream, look, None
+        self._newer_from = NOWHERE
+        self._said = said
+        self._agree_from(self._ledger.first_agreed(said))
+
+    def _agree_from(self, downstream: int | None) -> None:
+        """Both topics say the same there. Syncs of what lies before, behind the truncation, may be older than that."""
+        if self._ledger_cut is not None and downstream is not None and downstream >= self._ledger_cut:
+            if downstream > self._ledger_cut:
+                self._suspected.append((self._ledger_cut, downstream))
+            self._ledger_cut = None
 
     def translate(self, upstream_offset: int, *, log_start: int = 0) -> Translation:
         """Where a group goes on whose next offset upstream is this one.
@@ -176,35 +240,53 @@ class OffsetMap:
     def _see(self) -> _Seen:
         """Both topics together, as far as they agree, and up to where.
 
-        Where they do not, one of them is from before a truncation. Only if all of the ledger's end was found after the
-        last sync, it is certain which.
+        Where they do not, one of them is from before a truncation. Only if all that the ledger says from there on was
+        found after the last sync, it is certain which.
         """
         ledger, syncs = self._ledger, self._syncs
         differ = [ledger.first_contradiction(row.run) for row in syncs]
         if self._cut is not None:
             differ.append(ledger.first_unconfirmed(self._cut, syncs))
         agreed_below = min((each for each in differ if each is not None), default=NOWHERE)
-        doubt = max(ledger.doubt, syncs.doubt, 0 if agreed_below == NOWHERE else agreed_below)
+        newer = max(ledger, syncs, key=lambda each: (each.doubt, each.reached))
+        doubt, reached, left_from = newer.doubt, newer.reached, newer.left_from
+        if doubt < agreed_below < NOWHERE:
+            doubt, reached, left_from = agreed_below, max(ledger.position, syncs.position), NOWHERE
+        is_newer = self._looks[0] > self._looks[1]
+        old_ones_differ = agreed_below < self._newer_from
         if self._sole_writer and agreed_below < NOWHERE:
             agreed_below = max(0, agreed_below - UNNOTED_AT_MOST)
         older_count_below = doubt
-        both, certain_below = ledger.copy(), NOWHERE
-        if self._looks[0] <= self._looks[1]:
+        runs = suspected(ledger, self._suspected_of_ledger) if self._suspected_of_ledger else None
+        both, certain_below = ledger.copy(runs), NOWHERE
+        if not is_newer or old_ones_differ:
             certain_below = agreed_below
-            if len(syncs) and ledger.end > syncs.end:
+            if not is_newer and len(syncs) and ledger.end > syncs.end:
                 certain_below = min(certain_below, syncs.end)
                 older_count_below = max(doubt, self._synced_from)
             both.truncate(certain_below)
-        for row in syncs:
+        ranges = list(self._suspected)
+        if self._ledger_cut is not None:
+            ranges.append((self._ledger_cut, NOWHERE if self._said is None else self._said.downstream))
+        for row in suspected(syncs, ranges) if ranges else syncs:
             left = below(row, agreed_below)
-            if left is not None and not both.contains(left.run):
+            if left is None or (left.kind in (Kind.RUN, Kind.BEHIND_FORGOTTEN) and both.contains(left.run)):
+                continue
+            if left.kind is not Kind.CUT or not both.speaks_of(left.run):
                 both.add(left)
-        both.doubt = doubt
-        newest = Newest(both, older_count_below, sole_writer=self._sole_writer, theirs=self._theirs is not None)
-        return newest, certain_below
+        both.doubt, both.reached, both.left_from = doubt, reached, left_from
+        theirs = self._theirs is not None
+        return Newest(both, older_count_below, sole_writer=self._sole_writer, theirs=theirs), certain_below
 
 
 _Seen = tuple[Newest, int]
+
+
+def _clipped(ranges: list[tuple[int, int]], cut: int | None) -> list[tuple[int, int]]:
+    """The same topic shows a truncation: what it says of offsets from there on is from after it."""
+    if cut is None:
+        return ranges
+    return [(begin, min(end, cut)) for begin, end in ranges if begin < cut]
 
 
 def _by_their_rule(syncs: SyncStore, newest: Newest, upstream_offset: int) -> Translation:

@@ -29,7 +29,15 @@ class World:
     told: int = 0
     """How many syncs there have to be before the last truncation can be known."""
     before: list[int | None] | None = None
-    """The log before a truncation that shows in nothing that was noted so far."""
+    """What was noted of the log before a truncation that shows in nothing so far."""
+    lost: list[int | None] = field(default_factory=list)
+    """That log itself, as far as anything was noted of it."""
+    noted: set[int] = field(default_factory=set)
+    """Downstream offsets."""
+    late_unseen: bool = False
+    """A truncation showed only by a sync that went back, and agrees with what was there before."""
+    went_back: list[int | None] = field(default_factory=list)
+    """The log before such a truncation, until there are syncs of offsets behind all of it."""
     unseen: bool = False
     """A truncation never showed: the log has grown beyond what it was, and where it differs nothing was noted."""
     had_mirror_maker: bool = False
@@ -62,8 +70,8 @@ class World:
             self.saved, self.saved_run = self.position, self.runs[-1] if self.runs else None
         if not self.runs:
             return
-        self.skipped = False
         written = self.runs if open_too else self.runs[:-1]
+        self.skipped = self.skipped and not (written or sync)
         if written:
             self.ledger.append(list(written))
             for run in written:
@@ -76,14 +84,21 @@ class World:
 
     def _noted(self, run: Run, *, as_sync: bool) -> None:
         """Does it show that the log was truncated?"""
+        self.noted.update(range(run.downstream, run.last_downstream + 1))
+        if as_sync and self.went_back and run.last_downstream + 1 >= len(self.went_back):
+            self.late_unseen = self.late_unseen or self.log[: len(self.went_back)] != self.went_back
+            self.went_back = []
         if self.before is None:
             return
         both = range(run.downstream, min(run.last_downstream + 1, len(self.before)))
         end = run.last_downstream + 1
-        if any(self.before[at] not in (None, self.log[at]) for at in both) or (as_sync and end < len(self.before)):
+        if any(self.before[at] not in (None, self.log[at]) for at in both):
             self.before = None
+        elif as_sync and end < len(self.before):
+            self.late_unseen = self.late_unseen or self.log[:end] != self.lost[:end]
+            self.before, self.went_back = None, self.lost
         elif end >= len(self.before):
-            self.unseen = self.unseen or self.log[: len(self.before)] != self.before
+            self.unseen = self.unseen or self.log[: len(self.before)] != self.lost
             self.before = None
 
     def restart(self) -> None:
@@ -109,7 +124,9 @@ class World:
         self.flush(open_too=True)
         if end < len(self.log):
             self.unseen = self.unseen or self.before is not None
-            self.before = list(self.log)
+            self.lost = self.log[: max(self.noted, default=-1) + 1]
+            self.before = [each if number in self.noted else None for number, each in enumerate(self.lost)]
+            self.noted.difference_update(range(end, len(self.log)))
             if at is None and self.position < self.mended_at:
                 at = min((u for u in self.log[end:] if u is not None), default=None)
             self.told = len(self.syncs) + 1
@@ -199,8 +216,8 @@ def check_safe(world: World, reader: Reader, *, late: bool = False) -> None:
     """Nothing unread lies below a translation, as far as the reader can know."""
     if world.unseen or world.before is not None or (len(world.syncs) if late else reader.syncs) < world.told:
         return
-    if late and world.had_mirror_maker:
-        return  # of its copies only one has a sync left
+    if late and (world.had_mirror_maker or world.late_unseen):
+        return  # of MirrorMaker 2's copies only one has a sync left; what showed that the log was cut is gone
     for upstream, right in enumerate(world.right(world.position + 3)):
         found = translated(world, reader, upstream)
         assert found.offset is None or 0 <= found.offset <= right, (upstream, found, right, world.log)
