@@ -177,12 +177,13 @@ class FlowDriver:
         """Until `stop`, or it is done, or has failed for good."""
         while not self._stopping.is_set():
             self.replication = None  # of the last holding, whose figures were to be seen until now
+            if self._state is FlowState.STOPPED:
+                self._is(FlowState.STARTING)
             try:
                 finished = await self._hold()
                 self._is(FlowState.HANDED_BACK if self._handed_back else FlowState.STOPPED)
                 if self._handed_back or finished:
                     return
-                self._is(FlowState.STARTING)
                 continue
             except _Stopped:
                 self._is(FlowState.STOPPED)
@@ -297,8 +298,8 @@ class FlowDriver:
             _log.info("%s: the flow is free; taking over", self._flow)
 
     async def _take_over(self, held: Held) -> Taken | None:
-        """Slots of a driver that died may copy on until their lease has lapsed. None if the lock is lost first: who has
-        it now would be claimed against, and claim in turn. Raises _Stopped, KafkaError."""
+        """Slots of a driver that died may copy on until their lease has lapsed. None if the lock is lost first: its
+        next holder would be claimed against, and claim in turn. Raises _Stopped, KafkaError."""
         self._is(FlowState.WAITING, "waiting for the slots of an earlier driver to end")
         writer = InternalWriter(held.target, self._clock)
         work, copies = self._work, self._work.copies is not None

@@ -127,6 +127,15 @@ def test_a_stop_with_a_dead_cluster_ends_all_processes_and_costs_no_record(mirro
     assert set(mirror.copied(mirror.topics)) == set(mirror.written(mirror.topics))
 
 
+@pytest.fixture
+def heeds_interrupts() -> Iterator[None]:
+    """What is started in the background ignores them, and so does all that it starts."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("heeds_interrupts")
 @pytest.mark.parametrize("seconds", [0.05, 1.0, 3.0, 6.0])
 def test_an_interrupt_at_any_moment_of_the_start_ends_it_without_a_traceback_or_a_process_left(
     mirror: Mirror, seconds: float
