@@ -16,7 +16,8 @@ ResultT = TypeVar("ResultT")
 
 
 async def in_thread(call: Callable[[], ResultT], name: str) -> ResultT:
-    """What the call returns or raises. Cancelled, it leaves the thread to end by itself, and forgets its outcome."""
+    """What the call returns or raises. Cancelled, it leaves the thread to end by itself, and forgets its outcome.
+    Neither the end of the event loop nor that of the process waits for it."""
     loop = asyncio.get_running_loop()
     outcome: asyncio.Future[ResultT] = loop.create_future()
 

@@ -25,8 +25,8 @@ from farshore.kafka.raw_link import Answered, Connect
 from farshore.kafka.raw_model import BrokerAddress
 from farshore.kafka.raw_requests import Request
 from farshore.kafka.sslcontext import ssl_context
-from farshore.kafka.threads import in_thread
 from farshore.kafka.tokens import Token, fetch_token
+from farshore.threads import in_thread
 
 _HEADER = struct.Struct(">ihhih")
 """Of a request: its size, API, version, correlation id, and the length of the client id that follows."""
@@ -102,7 +102,7 @@ class _Tokens(AbstractTokenProvider):  # type: ignore[misc]
     async def token(self) -> str:
         async with self._fetching:
             if self._token is None or time.time() >= self._renew_at:
-                self._token = await in_thread(lambda: fetch_token(self._oauth))
+                self._token = await in_thread(lambda: fetch_token(self._oauth), "OAuth token")
                 now = time.time()
                 self._renew_at = now + _TOKEN_USED_FOR * (self._token.expires_at - now)
             return self._token.value.reveal()

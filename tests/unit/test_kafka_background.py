@@ -11,7 +11,7 @@ import threading
 import pytest
 
 from farshore.kafka import background
-from farshore.kafka.threads import in_thread
+from farshore.threads import in_thread
 
 
 def test_all_threads_share_one_loop_and_get_what_is_returned_or_raised() -> None:
@@ -42,6 +42,7 @@ def test_a_wait_that_is_interrupted_cancels_the_work() -> None:
     program = """
 import asyncio, signal, threading
 from farshore.kafka import background
+signal.signal(signal.SIGINT, signal.default_int_handler)  # what is started in the background ignores it
 ended = threading.Event()
 async def forever():
     try:
@@ -63,9 +64,9 @@ def test_a_process_ends_though_work_is_under_way() -> None:
     program = """
 import asyncio, time
 from farshore.kafka import background
-from farshore.kafka.threads import in_thread
+from farshore.threads import in_thread
 async def hang():
-    await in_thread(lambda: time.sleep(1000))
+    await in_thread(lambda: time.sleep(1000), "hangs")
 background.soon(hang)
 background.run(lambda: asyncio.sleep(0.1))
 """
@@ -98,8 +99,8 @@ def test_a_thread_gives_back_what_it_found_or_what_went_wrong() -> None:
 
     async def both() -> int:
         with pytest.raises(ValueError, match="no token"):
-            await in_thread(fail)
-        return await in_thread(lambda: 7)
+            await in_thread(fail, "fails")
+        return await in_thread(lambda: 7, "gives 7")
 
     assert asyncio.run(both()) == 7
 
@@ -109,7 +110,7 @@ def test_a_thread_that_is_waited_for_no_more_is_left_alone() -> None:
 
     async def give_up() -> None:
         with pytest.raises(TimeoutError):
-            await asyncio.wait_for(in_thread(lambda: release.wait(10)), 0.05)
+            await asyncio.wait_for(in_thread(lambda: release.wait(10), "waits"), 0.05)
 
     asyncio.run(give_up())
     release.set()
