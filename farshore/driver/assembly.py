@@ -13,8 +13,8 @@ from farshore.control.internal_topics import InternalTopics, TopicPurpose, ensur
 from farshore.control.topics import TopicSync, sync_topics
 from farshore.dataplane.assignment import Copied
 from farshore.dataplane.task import Order
-from farshore.driver.flow import FlowWork, Lock
 from farshore.driver.loop import DriverLoop
+from farshore.driver.parts import FlowWork, Lock
 from farshore.driver.replication import Copies
 from farshore.driver.slot_jobs import OnEnd, OrderOf, SlotJob, Submit
 from farshore.driver.slot_orders import copied_of, exactly_once_of, order_of

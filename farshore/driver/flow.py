@@ -5,23 +5,19 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
-from dataclasses import dataclass
-from typing import Any, Protocol, TypeVar
+from collections.abc import AsyncIterator, Coroutine, Sequence
+from typing import Any, TypeVar
 
 from farshore.clock import SYSTEM_CLOCK, Clock
-from farshore.control.loop import PassState
-from farshore.dataplane import board
-from farshore.dataplane.picture import BoardWatch, Picture, read_picture
+from farshore.dataplane.picture import BoardWatch, read_picture
 from farshore.dataplane.trouble import Trouble
 from farshore.driver.figures import FlowFigures, FlowState, FlowStatus
 from farshore.driver.holding import Facts, Step, next_step
-from farshore.driver.replication import Copies, Replication
+from farshore.driver.parts import FlowWork, Held, Upkeep
+from farshore.driver.replication import Replication
 from farshore.driver.takeover import Taken, take_over
 from farshore.errors import AuthenticationFailed, FarshoreError, KafkaError
 from farshore.kafka.internal_topics.writer import InternalWriter
-from farshore.kafka.raw import RawCluster
-from farshore.model import Flow
 
 _log = logging.getLogger(__name__)
 
@@ -34,66 +30,6 @@ _RELEASE_SECONDS = 0.7
 _SPARE_SECONDS = 1.0
 """For the lock, which is left when nothing is copied any more, and for connections to be closed."""
 _TAKE_OVER_WITHIN_SECONDS = 60.0
-
-
-class Lock(Protocol):
-    """Of which one driver at a time has that of a flow. `refusal` is why it cannot be had, as far as that is known."""
-
-    @property
-    def held(self) -> bool: ...
-
-    @property
-    def refusal(self) -> KafkaError | None: ...
-
-    async def run(self) -> None:
-        """Try to hold it, again and again, until cancelled."""
-
-    async def release(self) -> None:
-        """After `run`: the next one need not wait."""
-
-
-class Upkeep(Protocol):
-    """What else is looked after while a flow is held."""
-
-    @property
-    def states(self) -> list[PassState]: ...
-
-    async def run(self, generation: int) -> None:
-        """Until cancelled."""
-
-    async def stop(self) -> None:
-        """After `run`: tell that it is over."""
-
-    def on_board(self, generation: int) -> board.Upkeep: ...
-
-
-@dataclass(frozen=True)
-class Held:
-    """What there is of a flow from the moment that its lock is asked for."""
-
-    target: RawCluster
-    picture: Picture
-    lock: Lock
-    positions_partitions: int
-
-
-@dataclass(frozen=True)
-class FlowWork:
-    """What a flow is made of. `prepare` makes sure that both clusters let us in and that the internal topics are there,
-    and gives the number of partitions of the positions' topic. `new_lock` is given what to call whenever the lock was
-    held and is not any more. A flow that copies nothing has no `copies`."""
-
-    flow: Flow
-    board_topic: str
-    prepare: Callable[[], Coroutine[Any, Any, int]]
-    new_target: Callable[[], RawCluster]
-    new_lock: Callable[[Callable[[], None]], Lock]
-    new_upkeep: Callable[[RawCluster], Upkeep] | None = None
-    copies: Copies | None = None
-
-    @property
-    def once(self) -> bool:
-        return self.copies is not None and self.copies.once
 
 
 class _Stopped(Exception):

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 
 from farshore.control.topics import TopicSync
 from farshore.dataplane.assignment import Copied
-from farshore.driver.flow import FlowDriver, FlowWork
+from farshore.driver.flow import FlowDriver
 from farshore.driver.generation import Generation
+from farshore.driver.parts import FlowWork
 from farshore.driver.replication import Copies
 from farshore.driver.slot_jobs import OnEnd, OrderOf, SlotJob
 from farshore.kafka.lock import FlowLock, LockPlace
