@@ -57,6 +57,13 @@ def test_nothing_goes_wrong_in_a_world_of_each_kind(flavour: Flavour, exactly_on
     assert not world.trace.violations, replay(7, options)
 
 
+def test_no_driver_is_started_once_all_are_asked_to_end() -> None:
+    world = simulate(7, Options(crowd=False))
+    there = list(world.drivers)
+    world.add_driver()  # as after the pause that follows a stop
+    assert world.drivers == there
+
+
 @pytest.mark.slow
 @pytest.mark.timeout(3600)
 def test_nothing_goes_wrong_in_a_thousand_new_worlds() -> None:

@@ -81,7 +81,7 @@ class World(Host):
         self.slots: list[SlotProcess] = []
         self.drivers: list[DriverProcess] = []
         self.nature = ProcessLoop(self.line, "nature")
-        self.over = self.never_caught_up = False
+        self.over = self.never_caught_up = self._ending = False
         self._names: dict[str, int] = {}
         self._appended: dict[tuple[str, int, int], tuple[float, str]] = {}
         self._odd_answers = OddAnswers(self)
@@ -155,7 +155,9 @@ class World(Host):
     # -- what can be done to it
 
     def add_driver(self) -> None:
-        self.drivers.append(DriverProcess(self, self.unique("D")))
+        """None is started any more once all are asked to end: it would not have been asked."""
+        if not self._ending:
+            self.drivers.append(DriverProcess(self, self.unique("D")))
 
     def elect(self, alias: str, log: Log, *, same: bool = False, keep: int | None = None) -> None:
         chance, cluster = self.chances.of("elect"), self.clusters[alias]
@@ -304,6 +306,7 @@ class World(Host):
 
     async def _stop(self) -> None:
         """Ask all to end. With all well it takes three seconds at most; what went wrong may still hold up a slot."""
+        self._ending = True
         asked, well = self.line.now, all(slot.hears for slot in self.living_slots)
         for driver in self.drivers:
             driver.stop()
