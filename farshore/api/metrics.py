@@ -148,9 +148,17 @@ SERIES = (
 )  # fmt: skip
 
 
-def families(flows: Sequence[FlowFigures]) -> Iterator[Metric]:
+_LOOP_DELAY = (
+    "By how much the driver's event loop was late in the last minute, at the worst. Normal is below 0.1; above a "
+    "second the driver gets too little processor time, or something in it computes for too long: the log says which."
+)
+
+
+def families(flows: Sequence[FlowFigures], loop_delay: float | None = None) -> Iterator[Metric]:
     """All that is on the page. Pure."""
     yield InfoMetricFamily("farshore_build", "The Farshore that serves this page.", {"version": __version__})
+    if loop_delay is not None:
+        yield GaugeMetricFamily("farshore_driver_loop_delay_seconds", _LOOP_DELAY, loop_delay)
     for series in SERIES:
         family = series.kind(series.name, series.help, labels=("source", "target", *series.labels))
         for flow in flows:
@@ -161,11 +169,18 @@ def families(flows: Sequence[FlowFigures]) -> Iterator[Metric]:
 
 
 class MetricsServer(Collector):
-    """Serves the page at `/metrics` of `address` until its block ends. `figures` is called for each, in any thread."""
+    """Serves the page at `/metrics` of `address` until its block ends. `figures` and `loop_delay` are called
+    for each, in any thread."""
 
-    def __init__(self, address: str, figures: Callable[[], Sequence[FlowFigures]]) -> None:
+    def __init__(
+        self,
+        address: str,
+        figures: Callable[[], Sequence[FlowFigures]],
+        loop_delay: Callable[[], float | None] = lambda: None,
+    ) -> None:
         """Raises BadArgument if nobody can listen there; listens from now on otherwise."""
         self._figures = figures
+        self._loop_delay = loop_delay
         host, port = parsed(address)
         (registry := CollectorRegistry()).register(self)
         try:
@@ -176,7 +191,7 @@ class MetricsServer(Collector):
         _log.info("metrics are at http://%s:%d/metrics", f"[{host}]" if ":" in host else host, port)
 
     def collect(self) -> Iterator[Metric]:
-        return families(self._figures())
+        return families(self._figures(), self._loop_delay())
 
     def __enter__(self) -> Self:
         return self

@@ -74,7 +74,11 @@ def run(
             signal.signal(number, on_signal)
     settings = load(config, only_targets=clusters or (), secrets_dir=secrets)
     service = Service(settings, master=master, spark=_properties(conf or []), once=once)
-    with nullcontext() if metrics is None else MetricsServer(metrics, lambda: service.figures):
+    with (
+        nullcontext()
+        if metrics is None
+        else MetricsServer(metrics, lambda: service.figures, lambda: service.loop_delay)
+    ):
         for finding in settings.findings:
             if finding.severity is Severity.WARNING:
                 _log.warning("%s: %s", finding.origin, finding.message)

@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 
 import uvloop
 
+from farshore.driver.pulse import Pulse, Watchdog
 from farshore.errors import Unreachable
 from farshore.kafka.internal_topics.writer import InternalRecord, InternalWriter
 
@@ -20,18 +21,31 @@ _MORE_SECONDS = 5.0
 
 
 class DriverLoop:
-    """`start` before anything else, `stop` when all is done. Every method may be called from any other thread."""
+    """`start` before anything else, `stop` when all is done. Every method may be called from any other thread.
 
-    def __init__(self) -> None:
+    The process ends with 1 if the loop hangs for good, and `on_hang` is called before, in some other thread.
+    """
+
+    def __init__(self, on_hang: Callable[[], None] = lambda: None) -> None:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread = threading.Thread(target=self._run, name="driver loop", daemon=True)
+        self._pulse = Pulse()
+        self._watchdog = Watchdog(self._pulse, on_hang)
 
     def start(self) -> None:
         self._loop = uvloop.new_event_loop()  # asyncio's looks names up in threads that are joined at exit
         self._thread.start()
+        self.spawn(self._pulse.run())
+        self._watchdog.start()
+
+    @property
+    def delay(self) -> float | None:
+        """By how many seconds the loop was late, at the worst, in the last minute; None before it was measured."""
+        return self._pulse.delay
 
     def stop(self) -> None:
         """Cancel what still runs, and end. Takes a few seconds at most."""
+        self._watchdog.stop()
         if self._loop is not None and self._thread.is_alive():
             self._loop.call_soon_threadsafe(self._loop.stop)
             self._thread.join(_CLOSE_WITHIN_SECONDS)

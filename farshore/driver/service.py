@@ -67,7 +67,7 @@ class Service:
         self._jvm_log = jvm_log
         self._java = Java()
         self._session: Any = None
-        self._loop = DriverLoop()
+        self._loop = DriverLoop(on_hang=self._java.kill)
         self._stopped = False
         self._running: concurrent.futures.Future[None] | None = None
         self._drivers: list[FlowDriver] = []
@@ -99,6 +99,11 @@ class Service:
     def figures(self) -> list[FlowFigures]:
         """Of each flow, once they are started. May be asked for from any thread, at any time."""
         return [driver.figures for driver in self._drivers]
+
+    @property
+    def loop_delay(self) -> float | None:
+        """By how many seconds the event loop was late, at the worst, in the last minute; None if that is not known."""
+        return self._loop.delay
 
     def stop(self, within: float = STOP_WITHIN_SECONDS) -> None:
         """In-flight batches acknowledged, positions and syncs written, locks left. What has not ended `within` so many

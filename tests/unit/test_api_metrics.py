@@ -72,7 +72,7 @@ class Page(Collector):
         self._flows = flows
 
     def collect(self) -> Iterator[Metric]:
-        return families(self._flows)
+        return families(self._flows, loop_delay=0.25)
 
 
 def text_of(*flows: FlowFigures) -> str:
@@ -163,7 +163,8 @@ def test_passes_heartbeats_and_groups_are_told_as_far_as_they_are_known() -> Non
 
 
 def test_of_a_flow_that_another_has_only_the_state_is_told() -> None:
-    assert {key[0] for key in shown(text_of(STANDBY))} == {"farshore_build_info", "farshore_flow_state"}
+    of_the_process = {"farshore_build_info", "farshore_driver_loop_delay_seconds"}
+    assert {key[0] for key in shown(text_of(STANDBY))} == of_the_process | {"farshore_flow_state"}
 
 
 def test_no_free_text_is_on_the_page() -> None:
@@ -231,6 +232,11 @@ def test_an_address_is_a_port_or_a_host_with_a_port(address: str, host: str, por
 def test_an_address_that_is_none_is_refused_with_how_to_write_it(address: str) -> None:
     with pytest.raises(BadArgument, match=r"is no address: write PORT, :PORT for all interfaces, or HOST:PORT"):
         parsed(address)
+
+
+def test_the_delay_of_the_loop_is_shown_once_it_was_measured() -> None:
+    assert shown(text_of())["farshore_driver_loop_delay_seconds",] == 0.25
+    assert not any("loop_delay" in family.name for family in families([], None))
 
 
 def test_the_page_is_served_and_computed_anew_until_the_block_ends() -> None:
