@@ -1,4 +1,4 @@
-"""Drivers: each is a process that runs the real driver of a flow. Spark is modelled."""
+"""Drivers: each is a process that runs the real driver of a flow, as `farshore run` does. Spark is modelled."""
 
 from __future__ import annotations
 
@@ -14,20 +14,24 @@ from farshore.driver.generation import Generation
 from farshore.driver.parts import FlowWork
 from farshore.driver.replication import Copies
 from farshore.driver.slot_jobs import OnEnd, OrderOf, SlotJob
+from farshore.driver.spark_slots import SparkSlots
+from farshore.errors import SparkUnavailable
 from farshore.kafka.lock import FlowLock, LockPlace
 from farshore.kafka.raw import RawCluster
 from farshore.model import TopicPartition
 from simulation.holders import GROUP
 from simulation.shares import Share
-from simulation.slots import SlotAttempt, SlotProcess
+from simulation.slots import SlotProcess
+from simulation.source import REMOTE, TOPIC
+from simulation.spark import Spark, SparkJob
 from simulation.timeline import ProcessLoop
 
 if TYPE_CHECKING:
-    from farshore.dataplane.task import Order
     from simulation.world import World
 
 STOP_WITHIN_SECONDS = 10.0
 _SPARK_SECONDS = 1.7
+_LOOK_AT_SPARK_EVERY = 1.0
 _LOOK_EVERY = 0.25
 _SESSION_SECONDS = 6.0
 
@@ -41,6 +45,7 @@ class DriverProcess:
         self.driver: FlowDriver | None = None
         self._lock: FlowLock | None = None
         self.over = self.stopping = False
+        self.spark: Spark | None = None
         self._followed: tuple[Generation, list[Share]] | None = None
         self.loop.call_soon(self._begin)
 
@@ -76,12 +81,35 @@ class DriverProcess:
         assert self.driver is not None
         self.driver.stop(self.loop.time() + STOP_WITHIN_SECONDS - _SPARK_SECONDS)
 
+    async def _watch(self, spark: Spark) -> None:
+        """When Spark cannot be had, or has ended, so does the driver, and is started again from outside."""
+        try:
+            await asyncio.shield(spark.session)
+            while not spark.ended:
+                await asyncio.sleep(_LOOK_AT_SPARK_EVERY)
+        except SparkUnavailable:
+            pass
+        if not self.stopping:
+            self.world.trace.event(f"{self.name} ends, for it has no Spark")
+            self.stop()
+            self.world.start_again(self)
+
     def _give_up(self, freezes: int) -> None:
         if self.over or self.loop.dead:
             return
         if self.loop.freezes == freezes:
             self.world.trace.fail("SLOW STOP", f"{self.name} has not ended within {STOP_WITHIN_SECONDS:.0f} s")
         self._exit()
+
+    def stop_when(self, words: str, look_every: float = 0.01) -> None:
+        """As soon as its status says so, unless it has been stopped, or has got any further, by then."""
+        if self.over or self.stopping or self.loop.dead:
+            return
+        said = self.driver.status.state if self.driver is not None else ""
+        if words in said:
+            self.world.stop_early(self)
+        elif said != "copying":
+            self.world.line.after(look_every, self.stop_when, words)
 
     def _exit(self) -> None:
         self.over = True
@@ -116,8 +144,10 @@ class DriverProcess:
                 self.world.line.after(chance.uniform(0.5, 5), setattr, process, "orphaned", True)
 
     def _begin(self) -> None:
-        self.driver = FlowDriver(self._work(), self.loop.clock)
+        self.spark = Spark(self)
+        self.driver = FlowDriver(self._work(SparkSlots(self.spark.session, SparkJob)), self.loop.clock)
         self.loop.create_task(self.driver.run()).add_done_callback(self._done)
+        self.loop.create_task(self._watch(self.spark))
         self.loop.create_task(self._complete())
 
     def _done(self, task: asyncio.Task[None]) -> None:
@@ -135,7 +165,10 @@ class DriverProcess:
                 while not self.world.shares.complete(self._shares_of(generation)):
                     self.move()
 
-    def _work(self) -> FlowWork:
+    def _work(self, slots: SparkSlots) -> FlowWork:
+        def new_job(slot: int, description: str, order_of: OrderOf, on_end: OnEnd) -> SlotJob:
+            return SlotJob(slot, description, order_of, on_end, slots.submit)
+
         world = self.world
         return FlowWork(
             flow=world.flow,
@@ -147,7 +180,7 @@ class DriverProcess:
                 order=lambda generation, _: world.order(generation),
                 look=self._look,
                 copied=lambda partition, _: self._copied(partition),
-                new_job=self._new_job,
+                new_job=new_job,
                 slots_at_most=world.setting.slots,
                 tasks_max=world.setting.slots,
             ),
@@ -167,26 +200,32 @@ class DriverProcess:
         return self._lock
 
     async def _prepare(self) -> int:
+        """In the place of what makes internal topics: both clusters let us in."""
+        await self._ask("A", ())
+        await self._ask("B", (self.world.board_topic,))
         return self.world.books.positions_partitions
 
+    async def _ask(self, alias: str, topics: tuple[str, ...]) -> None:
+        async with self._client(alias) as cluster:
+            await cluster.metadata(topics)
+
     def _new_target(self) -> RawCluster:
+        return self._client("B")
+
+    def _client(self, alias: str) -> RawCluster:
         world = self.world
         return RawCluster(
-            world.connection("B"),
-            alias="B",
+            world.connection(alias),
+            alias=alias,
             client_id=self.name,
             request_timeout=world.setting.request_timeout,
             dial=world.network.dial(self.loop),
         )
 
     async def _look(self, _: frozenset[str]) -> TopicSync:
+        await self._ask("A", (TOPIC,))
+        await self._ask("B", (REMOTE,))
         return TopicSync(partitions={each.partition: each.remote for each in self.world.shares.all})
 
     def _copied(self, partition: TopicPartition) -> Copied:
         return self.world.shares.all[partition.partition]
-
-    def _new_job(self, slot: int, description: str, order_of: OrderOf, on_end: OnEnd) -> SlotJob:
-        return SlotJob(slot, description, order_of, on_end, self._submit)
-
-    def _submit(self, order: Order, _: str) -> SlotAttempt:
-        return SlotAttempt(self.world, order, self)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from farshore.wire.batch import Codec
 from farshore.wire.records import Encoded, Producer, encode_batches
 from farshore.wire.records_v2 import body_of
+from simulation import driver_faults, outages
 from simulation.fates import Fate
 from simulation.holders import GROUP
 
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
 _SECONDS = (0.1, 0.3, 0.3, 1, 1, 2, 5, 12)
 _FROZEN_SECONDS = (0.2, 0.2, 0.5, 0.5, 1, 1, 4, 9, 15, 30)
 _REPLACED_WITHIN = 13.0
+_AS_OFTEN = 22.8
+"""What weights are measured by: kinds that are added leave the others as often as they are."""
 _LOADING_SECONDS = 0.2
 
 Strike = Callable[["World", Random], bool]
@@ -113,66 +116,8 @@ def _suspend(world: World, process: SlotProcess, chance: Random) -> None:
     process.loop.freeze(seconds, suspend=True)
 
 
-def _lose_executor(_: World, process: SlotProcess, __: Random) -> None:
-    process.lose_executor()
-
-
 def _fence(world: World, process: SlotProcess, __: Random) -> None:
     world.fence(world.transactional_ids[process.slot])
-
-
-def _kill_driver(world: World, chance: Random) -> bool:
-    if not world.drivers:
-        return False
-    driver = chance.choice(world.drivers)
-    world.trace.event(f"kill {driver.name}")
-    driver.kill()
-    world.drivers.remove(driver)
-    world.line.after(chance.choice((0.5, 3)), world.add_driver)
-    return True
-
-
-def _stop_driver(world: World, chance: Random) -> bool:
-    """An operator stops it, at any moment, whatever else is wrong just then, and starts another one later."""
-    if not world.drivers:
-        return False
-    driver = chance.choice(world.drivers)
-    world.trace.event(f"stop {driver.name}")
-    driver.stop()
-    world.drivers.remove(driver)
-    world.line.after(chance.choice((0.5, 3, 12)), world.add_driver)
-    return True
-
-
-def _freeze_driver(world: World, chance: Random) -> bool:
-    if not world.drivers:
-        return False
-    driver, seconds = chance.choice(world.drivers), chance.choice((1, 2, 4, 8, 25))
-    world.trace.event(f"freeze {driver.name} for {seconds} s")
-    driver.loop.freeze(seconds, suspend=chance.random() < 0.3)
-    return True
-
-
-def _suspend_host(world: World, chance: Random) -> bool:
-    """A driver and its slots are on one machine, which stands still; some do not see the board at first."""
-    if not world.drivers:
-        return False
-    driver, seconds, suspend = chance.choice(world.drivers), chance.choice((2, 4, 18, 40)), chance.random() < 0.5
-    world.trace.event(f"the host of {driver.name} {'is suspended' if suspend else 'stops'} for {seconds} s")
-    board = world.log("B", world.board_topic, 0)
-    for loop in (driver.loop, *(process.loop for process in driver.processes)):
-        loop.freeze(seconds, suspend=suspend)
-        if board is not None and chance.random() < 0.3:
-            world.network.cut(loop.name, "B", board.leader, seconds + chance.choice((1, 4, 12)))
-    return True
-
-
-def _lose_lock(world: World, _: Random) -> bool:
-    """As if an operator had removed the members of the group."""
-    world.trace.event("the members of the group are removed")
-    world.holders.removed()
-    world.clusters["B"].groups.forget_members()
-    return True
 
 
 def _move(world: World, _: Random) -> bool:
@@ -214,14 +159,20 @@ STRIKES: dict[str, tuple[float, Strike]] = {
     "kill slot": (0.8, _slot(_kill)),
     "freeze slot": (1, _slot(_freeze)),
     "suspend slot": (0.6, _slot(_suspend)),
-    "lose executor": (0.5, _slot(_lose_executor)),
+    "lose executor": (0.5, driver_faults.lose_executor),
+    "spark hangs": (0.15, driver_faults.hang_spark),
+    "spark ends": (0.15, driver_faults.end_spark),
     "fence": (0.5, _slot(_fence)),
-    "kill driver": (0.3, _kill_driver),
-    "stop driver": (0.3, _stop_driver),
-    "freeze driver": (0.4, _freeze_driver),
-    "suspend host": (0.25, _suspend_host),
-    "lose lock": (0.25, _lose_lock),
+    "kill driver": (0.3, driver_faults.kill_driver),
+    "stop driver": (0.3, driver_faults.stop_driver),
+    "freeze driver": (0.4, driver_faults.freeze_driver),
+    "suspend host": (0.25, driver_faults.suspend_host),
+    "lose lock": (0.25, driver_faults.lose_lock),
     "move": (4, _move),
+    "move and kill": (0.4, driver_faults.move_and_kill),
+    "long cut": (0.12, outages.cut_for_long),
+    "cluster away": (0.12, outages.take_away),
+    "board slow": (0.25, outages.slow_board),
     "foreign": (0.7, _foreign),
     "forget producers": (1, _forget_producers),
 }
@@ -239,6 +190,11 @@ PASSIVE = (
     "skew",
     "failing code",
     "aimed move",
+    "spark start",
+    "late job",
+    "early stop",
+    "away at the start",
+    "distance",
 )
 """Kinds that strike where something happens anyway."""
 
@@ -247,7 +203,7 @@ KINDS = (*STRIKES, *PASSIVE, *Fate, "aimed request", "aimed step")
 
 STRUCTURAL = (
     "kill slot", "freeze slot", "suspend slot", "lose executor", "kill driver", "stop driver", "freeze driver", "suspend host", "cut",
-    "half open", "move", "aimed move", "fence", "elect", "broker restart", "lose lock", "coordinator",
+    "half open", "move", "aimed move", "move and kill", "spark hangs", "spark ends", "long cut", "cluster away", "fence", "elect", "broker restart", "lose lock", "coordinator",
 )  # fmt: skip
 """Those that kill, freeze, cut, move, fence or elect."""
 
@@ -256,7 +212,7 @@ class Faults:
     def __init__(self, world: World, often: dict[str, float]) -> None:
         self._world = world
         self._often = often
-        self._mean = world.setting.calm * sum(weight for weight, _ in STRIKES.values())
+        self._mean = world.setting.calm * _AS_OFTEN
 
     def begin(self) -> None:
         for kind in STRIKES:

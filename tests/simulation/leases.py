@@ -6,6 +6,7 @@
    was suspended together with its clock is excepted: it cannot know how much time has passed. Under exactly-once the
    brokers refuse what it then sends; at least once it may write twice, and out of order, what another copies. Out of
    order too if brokers have forgotten its producer meanwhile, which is known to it only by its clock.
+3. No two drivers' slots write under one generation, and no two slots have records of one partition in flight.
 
 Nothing is promised of when a request takes effect that was written in time: it may be on its way for long.
 """
@@ -22,6 +23,7 @@ from farshore.wire.batch import Batch
 from farshore.wire.records import records_of
 from farshore.wire.records_v2 import fields_of
 from simulation.network import ModelConnection
+from simulation.source import REMOTE
 
 if TYPE_CHECKING:
     from simulation.slots import SlotProcess
@@ -45,6 +47,8 @@ class Leases:
         self.excused = False
         self._newest: tuple[int, dict[int, int]] = (0, {})
         """The newest generation that has written, and the newest attempt of each of its slots."""
+        self._holder = ""
+        """The driver of the newest generation that has written."""
 
     def put(self, batch: Batch) -> None:
         """Something is on the board."""
@@ -69,6 +73,8 @@ class Leases:
             return
         self._check_lease(process, topic)
         self._check_newest(process, topic)
+        if topic == REMOTE:
+            self._check_alone(process, {put.partition for put in request.partitions})
 
     def _check_lease(self, process: SlotProcess, topic: str) -> None:
         heard = self._heard.get(process.name)
@@ -82,6 +88,10 @@ class Leases:
         newest = attempts.get(process.slot, 0)
         if process.generation > generation:
             self._newest = process.generation, {process.slot: process.order.attempt}
+            self._holder = process.order.holder
+        elif process.generation == generation and process.order.holder != self._holder:
+            said = f"a slot of another driver has written under generation {generation}"
+            self._world.trace.fail("TWO DRIVERS", f"{process.name} writes to {topic}, but {said}")
         elif process.generation == generation and process.order.attempt >= newest:
             attempts[process.slot] = process.order.attempt
         elif self._could_not_know(process):
@@ -89,6 +99,13 @@ class Leases:
         else:
             said = f"generation {generation}, attempt {newest} has written before"
             self._world.trace.fail("WRITES AFTER ANOTHER", f"{process.name} writes to {topic}, but {said}")
+
+    def _check_alone(self, process: SlotProcess, partitions: set[int]) -> None:
+        for other in self._world.living_slots:
+            both = partitions & other.in_flight if other is not process and other.key >= process.key else None
+            if both and not self._could_not_know(process) and not self._could_not_know(other):
+                said = f"{other.name} has records of the same partitions in flight: {sorted(both)}"
+                self._world.trace.fail("TWO WRITERS", f"{process.name} writes to {REMOTE}, and {said}")
 
     def forgotten(self, client: str, last: float) -> None:
         """Brokers forget the producer of this process, which wrote for the last time at `last`."""

@@ -9,8 +9,9 @@ from __future__ import annotations
 import asyncio
 import math
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any
 
 from aiokafka.errors import KafkaConnectionError
@@ -28,6 +29,7 @@ from simulation.timeline import ProcessLoop, Timeline
 
 _LATENCIES = (0.0005, 0.001, 0.002, 0.01)
 _GIVEN_UP_SECONDS = 15.0
+_SOON_SECONDS = 0.1
 
 Carried = Callable[["ModelConnection", Request[Any]], None]
 
@@ -61,16 +63,21 @@ class Network:
         clusters: dict[str, ModelCluster],
         weather: Weather,
         aim: Aim | None = None,
+        distances: Mapping[str, float] = MappingProxyType({}),
     ) -> None:
         self.line = line
         self.chances = chances
         self.tally = tally
         self.clusters = clusters
         self.fates = Fates(chances, weather.fates, aim)
+        self.distances = distances
+        """How many seconds anything takes to a cluster, and back, beside what it takes to one that is near."""
         self.connections: list[ModelConnection] = []
         self.cuts: dict[tuple[str, str, int], float] = {}
         self.paused: dict[tuple[str, int], float] = {}
         self.down: dict[tuple[str, int], float] = {}
+        self.delays: dict[tuple[str, int], tuple[float, float]] = {}
+        """Until when a broker is slow, and by how many seconds each of its answers is later."""
         self.held: list[Call] = []
         self.on_the_way: dict[Call, None] = {}
         self.watch_submit: Carried = _nothing
@@ -87,7 +94,7 @@ class Network:
 
         async def connect(address: BrokerAddress, within: float, on_close: OnClose) -> ModelConnection:
             async with asyncio.timeout(within):
-                await asyncio.sleep(2 * self.latency())
+                await asyncio.sleep(2 * (self.latency() + self.distances.get(address.host, 0.0)))
                 if self._slow_connect.now() and self.chances.on("slow connect"):
                     self.tally.fault("slow connect")
                     await asyncio.sleep(self.chances.of("slow connect").uniform(0.5, 0.99 * within))
@@ -127,6 +134,12 @@ class Network:
     def lose(self, chosen: Callable[[ModelConnection], bool], why: str) -> None:
         for connection in [each for each in self.connections if chosen(each)]:
             connection.lose(why)
+
+    @property
+    def lingers(self) -> bool:
+        """What went wrong before is not over: something is still held up on its way."""
+        soon = self.line.now + _SOON_SECONDS + max(self.distances.values(), default=0.0)
+        return any(each.settled_at > soon for each in self.connections if not each.loop.dead)
 
     def buffer_wait(self) -> float:
         if not self._full.now() or not self.chances.on("full buffer"):
@@ -173,16 +186,22 @@ class ModelConnection:
         self.broker = address.port
         self.deaf = False
         self._address = address
+        self._distance = network.distances.get(address.host, 0.0)
         self._on_close = on_close
         self._open = True
         self._busy = False
         self._unanswered: deque[Call] = deque()
         self._queue: deque[Call] = deque()
-        self._arrives = self._delivered = 0.0
+        self._arrives = self._carried_out = self._delivered = 0.0
         network.connections.append(self)
 
     def connected(self) -> bool:
         return self._open
+
+    @property
+    def settled_at(self) -> float:
+        """When all that is under way has come to its end, by what is known now."""
+        return max(self._arrives, self._carried_out, self._delivered)
 
     @property
     def unanswered(self) -> list[asyncio.Future[Any]]:
@@ -205,7 +224,7 @@ class ModelConnection:
         network.tally.requests += 1
         if call.fate is not Fate.LOST_BEFORE:
             network.on_the_way[call] = None
-        arrival = max(self._arrives, line.now + network.latency(), self._cut_until() + 0.01)
+        arrival = max(self._arrives, line.now + self._distance + network.latency(), self._cut_until() + 0.01)
         self._arrives = arrival + 1e-6
         match call.fate:
             case Fate.LOST_BEFORE:
@@ -249,6 +268,10 @@ class ModelConnection:
     def _cut_until(self) -> float:
         return self.network.cuts.get((self.loop.name, self._address.host, self.broker), 0.0)
 
+    def _delay(self) -> float:
+        until, delay = self.network.delays.get((self._address.host, self.broker), (0.0, 0.0))
+        return delay if until > self.network.line.now else 0.0
+
     def arrive(self, call: Call, whatever: bool = False) -> None:
         """At the broker, which may read what was sent before the connection was closed, or may not."""
         self.network.on_the_way.pop(call, None)
@@ -266,7 +289,8 @@ class ModelConnection:
             self._busy = True
             line = self.network.line
             paused = self.network.paused.get((self._address.host, self.broker), 0.0)
-            line.at(max(line.now, paused) + 0.0001, self._carry_out, self._queue.popleft())
+            self._carried_out = max(line.now, paused) + 0.0001
+            line.at(self._carried_out, self._carry_out, self._queue.popleft())
 
     def _carry_out(self, call: Call) -> None:
         network = self.network
@@ -291,7 +315,8 @@ class ModelConnection:
             line.after(network.chances.of(Fate.LOST_AFTER).choice((0.0, 0.01, 2.0)), self.lose, "connection closed")
             return
         if self._open:
-            self._delivered = max(self._delivered + 1e-6, line.now + network.latency(), self._cut_until() + 0.01)
+            takes = self._distance + network.latency() + self._delay()
+            self._delivered = max(self._delivered + 1e-6, line.now + takes, self._cut_until() + 0.01)
             line.at(self._delivered, self.loop.inject, self._deliver, call, value)
 
     def _deliver(self, call: Call, value: Any) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from random import Random
 from typing import Any
 
 from simulation.chance import Chances
@@ -70,6 +71,8 @@ class Setting:
     apart by up to twice as many seconds. `refusals` are the part of odd answers that refuse a record. `board_begins_later`: where the board loses records, they
     are its oldest. `truncating_step`: some source logs lose their newest batch at the step that is aimed at.
     `replaces_suspended`: a slot whose machine is suspended is replaced meanwhile, and does not hear of it at first.
+    `standbys` are how many there are where there is a `standby`. `executors` are the cores of each that a driver's Spark
+    has. `distances`: seconds to clusters that are far away, one way.
     """
 
     flavour: Flavour
@@ -96,6 +99,9 @@ class Setting:
     skew: float = 5.0
     truncating_step: bool = False
     replaces_suspended: bool = False
+    standbys: int = 1
+    executors: tuple[int, ...] = (8,)
+    distances: tuple[tuple[str, float], ...] = ()
 
     @property
     def words(self) -> str:
@@ -127,7 +133,26 @@ def drawn(chances: Chances, options: Options) -> Setting:
     if setting.flavour in AT_LEAST_ONCE_ONLY and options.exactly_once is None:
         setting = replace(setting, exactly_once=False)
     setting = _crowded(setting) if setting.crowd else setting
+    setting = replace(
+        setting,
+        standbys=chances.of("standbys").choice((1, 1, 2)),
+        executors=_executors(chances.of("executors"), setting.slots),
+        distances=_distances(chances) if not setting.crowd else (),
+    )
+    if setting.distances:  # a few hundred bytes a request would take minutes
+        setting = replace(setting, fetch_bytes=20_000, merge_below=65_536, max_message_bytes=1_048_588)
     return replace(setting, **dict(options.settings))
+
+
+def _executors(chance: Random, slots: int) -> tuple[int, ...]:
+    """One with a core for every slot and some more, as on one machine; or several, with just enough of them."""
+    return chance.choice(((slots + 2,), (slots + 2,), (1,) * slots, (1,) * (slots + 1), (2,) * slots))
+
+
+def _distances(chances: Chances) -> tuple[tuple[str, float], ...]:
+    chance = chances.of("distance")
+    alias, seconds = chance.choice("AB"), chance.choice((0.04, 0.08, 0.15, 0.25))
+    return ((alias, seconds),) if chance.random() < 0.12 and chances.on("distance") else ()
 
 
 def _crowded(setting: Setting) -> Setting:

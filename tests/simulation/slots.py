@@ -1,4 +1,4 @@
-"""Slots: each attempt is a process that runs the real task, and Spark is whatever starts it and tells how it ended."""
+"""Slots: each attempt is a process that runs the real task."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from farshore.dataplane.task import Order, Outcome, SlotTask
-from farshore.driver.slot_jobs import Ended
 from farshore.errors import FarshoreError
 from simulation.product import CodeFails
 from simulation.timeline import ProcessLoop
@@ -37,7 +36,8 @@ class SlotProcess:
         self.outcome: Outcome | None = None
         self.ended_at: float | None = None
         self.orphaned = False
-        self.told: list[Callable[[Outcome], None]] = []
+        self.told: list[Callable[[Outcome, bool], None]] = []
+        """Called with its outcome, and whether it has surely ended."""
         world.slots.append(self)
         self.loop.call_soon(self._begin)
 
@@ -81,11 +81,11 @@ class SlotProcess:
             self.world.trace.event(f"{self.name} ended: {outcome.error}")
             self.outcome, self.ended_at = outcome, self.world.line.now
             self.loop.kill()
-            self._tell(outcome)
+            self._tell(outcome, surely=True)
 
-    def _tell(self, outcome: Outcome) -> None:
+    def _tell(self, outcome: Outcome, *, surely: bool) -> None:
         for tell in self.told:
-            tell(outcome)
+            tell(outcome, surely)
 
     def kill(self) -> None:
         """The worker dies, and Spark knows that it has."""
@@ -93,29 +93,8 @@ class SlotProcess:
 
     def lose_executor(self) -> None:
         """Spark has lost sight of it, and thinks that it has failed; it lives on."""
-        self._tell(Outcome(self.slot, 0, _EXECUTOR_LOST))
+        self._tell(Outcome(self.slot, 0, _EXECUTOR_LOST), surely=False)
 
-
-class SlotAttempt:
-    """An attempt that the driver has submitted, as Spark lets it know about."""
-
-    def __init__(self, world: World, order: Order, driver: DriverProcess) -> None:
-        self._driver = driver
-        self._ended: asyncio.Future[Ended] = driver.loop.create_future()
-        self._process = SlotProcess(world, order, driver)
-        self._process.told.append(self._tell)
-
-    async def ended(self) -> Ended:
-        return await self._ended
-
-    def cancel(self) -> None:
-        self._process.kill()
-
-    def _tell(self, outcome: Outcome) -> None:
-        ended = Ended(outcome, outcome.error != _EXECUTOR_LOST)
-        self._driver.world.line.after(0.01, self._driver.loop.inject, _settle, self._ended, ended)
-
-
-def _settle(future: asyncio.Future[Ended], ended: Ended) -> None:
-    if not future.done():
-        future.set_result(ended)
+    def orphan(self) -> None:
+        """The process above it is gone, which it notices."""
+        self.orphaned = True

@@ -22,10 +22,12 @@ from farshore.kafka.raw_transaction_requests import InitProducerId
 from farshore.model import Flow, TopicPartition
 from farshore.wire.batch import Batch
 from farshore.wire.records_v2 import RawRecord
+from simulation import outages
 from simulation.chance import Chances, Rarely
 from simulation.changes import Changes
 from simulation.checks import Checks
 from simulation.contents import Contents
+from simulation.driver_faults import early_stop
 from simulation.drivers import DriverProcess
 from simulation.faults import Faults
 from simulation.holders import Holders
@@ -49,7 +51,8 @@ from simulation.truncations import Truncations
 
 TRANSACTION_SECONDS = 20.0
 _CAUGHT_UP_WITHIN, _GIVEN_UP_AFTER = 60.0, 120.0
-_STOPPED_WITHIN = 3.0
+_STOPPED_WITHIN, _ROUND_TRIPS = 3.0, 4
+_LINGERS_AT_MOST = 20.0
 _LOOK_EVERY = 0.5
 _MARKER_DELAYS = (0.001, 0.005, 0.02, 0.2)
 
@@ -75,7 +78,8 @@ class World(Host):
         """Partitions whose remote log had never had anything in it when its topic was deleted."""
         self.clusters = {alias: ModelCluster(alias, self) for alias in "AB"}
         self._create_topics()
-        self.network = Network(self.line, self.chances, self.tally, self.clusters, self.setting.weather, options.aim)
+        weather, distances = self.setting.weather, dict(self.setting.distances)
+        self.network = Network(self.line, self.chances, self.tally, self.clusters, weather, options.aim, distances)
         self.shares = Shares(self.setting, self.chances)
         self.source = Source(self)
         self.slots: list[SlotProcess] = []
@@ -156,8 +160,23 @@ class World(Host):
 
     def add_driver(self) -> None:
         """None is started any more once all are asked to end: it would not have been asked."""
-        if not self._ending:
-            self.drivers.append(DriverProcess(self, self.unique("D")))
+        if self._ending:
+            return
+        driver = DriverProcess(self, self.unique("D"))
+        self.drivers.append(driver)
+        early_stop(self, driver)
+
+    def stop_early(self, driver: DriverProcess) -> None:
+        if driver in self.drivers and self.chances.on("early stop"):
+            self.tally.fault("early stop")
+            self.trace.event(f"stop {driver.name} early")
+            driver.stop()
+            self.start_again(driver)
+
+    def start_again(self, driver: DriverProcess, after: float | None = None) -> None:
+        """As an operator does with one that has ended, or was killed."""
+        self.drivers.remove(driver)
+        self.line.after(self.chances.of("started again").choice((0.5, 3)) if after is None else after, self.add_driver)
 
     def elect(self, alias: str, log: Log, *, same: bool = False, keep: int | None = None) -> None:
         chance, cluster = self.chances.of("elect"), self.clusters[alias]
@@ -245,8 +264,9 @@ class World(Host):
 
     async def live(self) -> None:
         self._expire()
+        outages.at_the_start(self)
         self.add_driver()
-        if self.setting.standby:
+        for _ in range(self.setting.standbys if self.setting.standby else 0):
             self.add_driver()
         Faults(self, dict(self._options.often)).begin()
         beside = [self.nature.create_task(each) for each in (Changes(self).run(), self._look())]
@@ -263,6 +283,7 @@ class World(Host):
         await self._translation.check_at_the_end()
         if not self.never_caught_up:
             await self._stop()
+            await self._start_and_stop()
         self.over = True
 
     def _calm_down(self) -> None:
@@ -271,6 +292,10 @@ class World(Host):
         self.network.cuts.clear()
         self.network.paused.clear()
         self.network.down.clear()
+        self.network.delays.clear()
+        for driver in self.drivers:
+            if driver.spark is not None and driver.spark.hung:
+                driver.spark.thaw()
         for loop in self.line.loops:
             loop.thaw()
         self.network.lose(lambda each: each.deaf, "nothing was heard for too long")
@@ -306,14 +331,33 @@ class World(Host):
 
     async def _stop(self) -> None:
         """Ask all to end. With all well it takes three seconds at most; what went wrong may still hold up a slot."""
+        give_up_at = self.line.now + _LINGERS_AT_MOST
+        while self.network.lingers and self.line.now < give_up_at:
+            await asyncio.sleep(0.1)
         self._ending = True
         asked, well = self.line.now, all(slot.hears for slot in self.living_slots)
         for driver in self.drivers:
             driver.stop()
-        while not all(driver.over for driver in self.drivers) and self.line.now - asked < 60:
+        await self._have_ended(self.drivers, asked, well=well)
+
+    async def _start_and_stop(self) -> None:
+        """With all well, whatever a driver is at: most often in its first moments."""
+        chance = self.chances.of("last stop")
+        driver = DriverProcess(self, self.unique("D"))
+        after = chance.uniform(0, chance.choice((0.05, 0.05, 2, 15)))
+        await asyncio.sleep(after)
+        self.trace.event(f"{driver.name} is stopped {after:.3f} s after its start")
+        driver.stop()
+        await self._have_ended([driver], self.line.now, well=True)
+
+    async def _have_ended(self, drivers: list[DriverProcess], asked: float, *, well: bool) -> None:
+        while not all(driver.over for driver in drivers) and self.line.now - asked < 60:
             await asyncio.sleep(0.1)
-        self.tally.slowest_stop = took = self.line.now - asked
-        if took > _STOPPED_WITHIN and well:
+        took = self.line.now - asked
+        self.tally.slowest_stop = max(self.tally.slowest_stop, took)
+        # Positions, reports and leases are some round trips one after the other.
+        far = _ROUND_TRIPS * 2 * max((seconds for _, seconds in self.setting.distances), default=0.0)
+        if took > _STOPPED_WITHIN + far and well:
             self.trace.fail("SLOW STOP", f"it took {took:.1f} s to stop, with nothing wrong")
 
 
