@@ -44,7 +44,7 @@ class Committing(Flushing):
         next_commit = loop.time()  # at once: positions that an aborted transaction left are overwritten
         next_report = loop.time() + FLUSH_EVERY_SECONDS
         while True:
-            await asyncio.sleep(_LOOK_EVERY_SECONDS)
+            await asyncio.sleep(max(_LOOK_EVERY_SECONDS, min(next_commit, next_report) - loop.time()))
             now = loop.time()
             if not self._lease.valid:
                 continue

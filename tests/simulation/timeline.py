@@ -57,8 +57,7 @@ class Timeline:
         while not over():
             when, process = waiting[0][0] if waiting else _NEVER, None
             for each in self.loops:
-                wakes = each.wakes_at()
-                if wakes < when:
+                if (wakes := each.wakes_at()) < when:
                     when, process = wakes, each
             if when == _NEVER:
                 raise Livelock(f"nothing is left to happen at {self.now:.3f} s")
@@ -83,11 +82,11 @@ class Timeline:
 class ProcessLoop(asyncio.BaseEventLoop):
     """The event loop of one process. `rate` is how fast its clock goes, `skew` what its calendar is wrong by.
 
-    It has no selector and no threads: all that reaches it comes through `inject`.
+    It has no selector and no threads: all that reaches it comes through `inject`. Timers are kept by time and number, so
+    that their order is known and costs little: worlds set thousands of them a second.
     """
 
     _ready: Any
-    _scheduled: list[Any]
     _thread_id: int | None
 
     def __init__(self, line: Timeline, name: str, *, rate: float = 1.0, skew: float = 0.0) -> None:
@@ -104,12 +103,30 @@ class ProcessLoop(asyncio.BaseEventLoop):
         self._suspended_until = 0.0
         self.suspended_at = -_NEVER
         self.freezes = 0
+        self._timers: list[tuple[float, int, asyncio.TimerHandle]] = []
+        self._timers_set = 0
         line.loops.append(self)
         line.every_loop.append(self)
 
     def time(self) -> float:
-        now = max(self.line.now, self._suspended_until)  # `_asleep` counts the present sleep already
+        now = self.line.now
+        if self._suspended_until > now:
+            now = self._suspended_until  # `_asleep` counts the present sleep already
         return _BOOT + (now - self._born - self._asleep) * self.rate
+
+    def call_soon(self, callback: Any, *args: Any, context: Any = None) -> asyncio.Handle:  # type: ignore[override]
+        handle = asyncio.Handle(callback, args, self, context)
+        self._ready.append(handle)
+        return handle
+
+    def call_later(self, delay: float, callback: Any, *args: Any, context: Any = None) -> asyncio.TimerHandle:  # type: ignore[override]
+        return self.call_at(self.time() + delay, callback, *args, context=context)
+
+    def call_at(self, when: float, callback: Any, *args: Any, context: Any = None) -> asyncio.TimerHandle:  # type: ignore[override]
+        timer = asyncio.TimerHandle(when, callback, args, self, context)
+        self._timers_set += 1
+        heapq.heappush(self._timers, (when, self._timers_set, timer))
+        return timer
 
     def wall(self) -> float:
         """A suspended machine sets its calendar right when it wakes, so only its monotonic clock has stood still."""
@@ -119,23 +136,20 @@ class ProcessLoop(asyncio.BaseEventLoop):
         if self._ready:
             when = self.line.now
         else:
-            scheduled = self._scheduled
-            while scheduled and scheduled[0]._cancelled:
-                heapq.heappop(scheduled)._scheduled = False
-            if not scheduled:
+            timers = self._timers
+            while timers and timers[0][2]._cancelled:
+                heapq.heappop(timers)
+            if not timers:
                 return _NEVER
-            when = self._born + self._asleep + (scheduled[0]._when - _BOOT) / self.rate
+            when = self._born + self._asleep + (timers[0][0] - _BOOT) / self.rate
         return when if when > self._frozen_until else self._frozen_until
 
     def step(self) -> None:
         """All that is ready now, and what becomes ready by it: computing takes no time."""
-        ready, scheduled = self._ready, self._scheduled
+        ready, timers = self._ready, self._timers
         now = self.time() + _ROUNDING
-        while scheduled and scheduled[0]._when <= now:
-            handle = heapq.heappop(scheduled)
-            handle._scheduled = False
-            if not handle._cancelled:
-                ready.append(handle)
+        while timers and timers[0][0] <= now:
+            ready.append(heapq.heappop(timers)[2])
         self.line.here = self
         events._set_running_loop(self)
         try:
@@ -186,7 +200,7 @@ class ProcessLoop(asyncio.BaseEventLoop):
             task._log_destroy_pending = False  # type: ignore[attr-defined]
             _close(task.get_coro())
         self._ready.clear()
-        self._scheduled.clear()
+        self._timers.clear()
         self.close()
 
     def call_exception_handler(self, context: dict[str, Any]) -> None:

@@ -20,6 +20,7 @@ _NOT_PROMISED = (
     Flavour.UNCLEAN, Flavour.SOURCE_RECREATED, Flavour.REMOTE_RECREATED, Flavour.REMOTE_TRUNCATED,
 )  # fmt: skip
 _MOST_PARTITIONS = 12
+_PARTITIONS_AT_ONCE = 2
 _LOOKS_AT_THE_END = 25
 
 
@@ -28,7 +29,7 @@ class TranslationCheck:
         self._world = world
 
     def check(self) -> None:
-        """At any moment."""
+        """At any moment. Of a few partitions, since it asks for every offset of theirs."""
         self._tell(self.wrong(end=False), "now")
 
     async def check_at_the_end(self) -> None:
@@ -49,6 +50,8 @@ class TranslationCheck:
         if self._world.setting.flavour in _NOT_PROMISED:
             return []
         maps = sorted(self._maps().items())[:_MOST_PARTITIONS]
+        if not end:
+            maps = self._world.chances.of("translated").sample(maps, min(len(maps), _PARTITIONS_AT_ONCE))
         return [found for number, known in maps if (found := self._wrong(number, known, end=end))]
 
     def _maps(self) -> dict[int, OffsetMap]:

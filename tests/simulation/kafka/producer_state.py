@@ -58,7 +58,11 @@ class Producers:
 
     @property
     def first_unstable(self) -> int | None:
-        return min((state.open.first for state in self.states.values() if state.open is not None), default=None)
+        lowest = None
+        for state in self.states.values():
+            if state.open is not None and (lowest is None or state.open.first < lowest):
+                lowest = state.open.first
+        return lowest
 
     def in_transaction(self, batch: Batch) -> bool:
         """Whether the log itself proves that the batch's transaction is open, so that no coordinator is asked."""
