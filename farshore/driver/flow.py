@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator, Coroutine, Sequence
 from typing import Any, TypeVar
 
 from farshore.clock import SYSTEM_CLOCK, Clock
+from farshore.dataplane import board
 from farshore.dataplane.picture import BoardWatch, read_picture
 from farshore.dataplane.trouble import Trouble
 from farshore.driver.figures import FlowFigures, FlowState, FlowStatus
@@ -347,11 +348,15 @@ class FlowDriver:
             found = await self._unless_stopping(read_picture(held.target, self._work.board_topic, self._clock))
         except (KafkaError, _Stopped):
             return  # where nothing can be read nothing can be written either
-        if found.lease is not None and found.lease.generation > self._number:
+        if found.lease is not None and self._is_anothers(found.lease):
             held.picture.lease = found.lease
         elif not self._lost:
             self._checked = True
             _log.info("%s: the lock is held again", self._flow)
+
+    def _is_anothers(self, lease: board.Lease) -> bool:
+        replication = self.replication
+        return lease.generation > self._number if replication is None else replication.generation.is_anothers(lease)
 
     def _is_at_work(self) -> None:
         replication = self.replication

@@ -29,6 +29,8 @@ from farshore.model import TopicPartition
 
 _log = logging.getLogger(__name__)
 
+_BEGUN_WITHIN_SECONDS = 1.0
+"""After a stop, what has not reported by then is taken for a job that Spark has not begun."""
 _CANCEL_SECONDS = 2.5
 _LAST_SECONDS = 1.0
 """Before the end of a stop slots that have not ended are cancelled, and at the very last the lease says how it went."""
@@ -192,15 +194,27 @@ class Generation:
         await asyncio.Event().wait()
 
     async def _end(self) -> None:
-        jobs = [slot.job for slot in self._slots.values() if not slot.job.is_new]
+        loop = asyncio.get_running_loop()
+        begun = {number: slot.job for number, slot in self._slots.items() if not slot.job.is_new}
+        jobs = list(begun.values())
+        await self._until_over(jobs, max(_CANCEL_SECONDS, self.give_up_at - loop.time() - _BEGUN_WITHIN_SECONDS))
+        # What waits for Spark, or for a core, does not hear that it is to end.
+        waiting = [job for n, job in begun.items() if not job.over and not self._is_heard_of(n, job.attempt)]
+        for job in waiting:
+            job.cancel()
         await self._until_over(jobs, _CANCEL_SECONDS)
         late = [job for job in jobs if not job.over]
         for job in late:
-            job.cancel()
+            if job not in waiting:
+                job.cancel()
         await self._until_over(late, _LAST_SECONDS)
         self.left = sum(not job.over for job in jobs)
         # Only what is known to have ended is called over; the next holder waits for the rest to lapse.
         self._ended = all(job.over and job.surely_ended for job in jobs)
+
+    def _is_heard_of(self, slot: int, attempt: int) -> bool:
+        report = self._picture.reports.get(slot)
+        return report is not None and (report.generation, report.attempt) == (self.number, attempt)
 
     async def _until_over(self, jobs: Sequence[SlotJob], spare: float) -> None:
         loop = asyncio.get_running_loop()
@@ -228,9 +242,13 @@ class Generation:
     def superseded(self) -> bool:
         """Another driver has claimed the flow: whatever this one writes would only mislead. From any thread."""
         lease = self._picture.lease
-        if lease is None or lease.generation < self.number:
-            return False
-        return lease.generation > self.number or lease.holder not in ("", self._holder)
+        return lease is not None and self.is_anothers(lease)
+
+    def is_anothers(self, lease: board.Lease) -> bool:
+        """It claims what is ours: under a later number, or, where the board has lost ours, under the same."""
+        if lease.generation != self.number:
+            return lease.generation > self.number
+        return lease.holder not in ("", self._holder)
 
     def _lease(self) -> board.Lease:
         """It names the attempts of slots that have ended too, so that none of them takes it for its own."""

@@ -24,7 +24,7 @@ _TOLD_AFTER = 0.01
 _KILLED_WITHIN = 0.5
 _CANCELLED = "its Spark task failed: Job cancelled"
 _SPARK_GONE = "its Spark task failed: Answer from Java side is empty"
-_START_SECONDS = (0.0, 0.3, 2.0)
+_START_SECONDS = (0.3, 2.0, 5.0)
 _SUBMIT_SECONDS = (0.005, 0.02, 0.2)
 
 
@@ -59,7 +59,7 @@ class Spark:
         seconds, fate = chance.choice(_START_SECONDS), chance.random()
         if fate < 0.1 and world.chances.on("spark start"):
             world.tally.fault("spark start")
-            seconds = chance.uniform(5, 20)
+            seconds = chance.uniform(6, 20)
         await asyncio.sleep(seconds)
         if fate < 0.02 and world.chances.on("spark start"):
             world.trace.event(f"the Spark of {self.driver.name} does not start")

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from simulation.cli import run
+from simulation.faults import KINDS as KINDS_OF_FAULTS
 from simulation.report import Report, replay
 from simulation.setting import ANY, Flavour, Options
 from simulation.world import simulate
@@ -62,6 +63,22 @@ def test_no_driver_is_started_once_all_are_asked_to_end() -> None:
     there = list(world.drivers)
     world.add_driver()  # as after the pause that follows a stop
     assert world.drivers == there
+
+
+def test_with_all_well_a_stop_takes_three_seconds_at_most_whatever_a_driver_is_at() -> None:
+    """At the end of each world a driver is started, and stopped some moments later: before it has the lock, while Spark
+    is being started, when its slots are, or later."""
+    settings = (
+        ("partitions", 2),
+        ("records", 20),
+        ("slots", 2),
+        ("standby", False),
+        ("distances", ()),
+        ("executors", (4,)),
+    )
+    calm = Options(crowd=False, left_out=frozenset((*KINDS_OF_FAULTS, *Flavour)), settings=settings)
+    for seed in range(40):
+        assert not simulate(seed, calm).trace.violations, f"world {seed}"
 
 
 @pytest.mark.slow

@@ -327,6 +327,44 @@ def test_a_slot_that_does_not_end_in_time_is_cancelled_and_then_given_up() -> No
     run()
 
 
+def test_after_a_stop_a_job_that_spark_has_not_begun_is_cancelled_and_one_that_has_reported_is_waited_for() -> None:
+    @in_a_loop
+    async def run() -> None:
+        async with driven() as one:
+            one.generation.follow([share("a"), share("b")])
+            one.follows(next(plan for plan in await one.plans_until(2) if plan.slot == 1))
+            one.generation.stop(asyncio.get_running_loop().time() + WITHIN_SECONDS)
+            while "cancel" not in one.jobs[0].calls:
+                await asyncio.sleep(0.01)
+            assert one.jobs[1].calls == ["start", "do not restart"]
+            for job in one.jobs.values():
+                job.end()
+            await one.running
+
+    run()
+
+
+@pytest.mark.parametrize(
+    ("lease", "anothers"),
+    [
+        (board.Lease(NUMBER, holder=HOLDER), False),
+        (board.Lease(NUMBER), False),  # of a version that gives no name
+        (board.Lease(NUMBER - 1, holder="another"), False),
+        (board.Lease(NUMBER, holder="another"), True),
+        (board.Lease(NUMBER + 1, holder="another"), True),
+    ],
+)
+def test_a_lease_of_the_same_number_under_another_name_is_anothers(lease: board.Lease, anothers: bool) -> None:
+    @in_a_loop
+    async def run() -> None:
+        async with driven() as one:
+            assert one.generation.is_anothers(lease) == anothers
+            one.picture.lease = lease
+            assert one.generation.superseded == anothers
+
+    run()
+
+
 def test_a_stop_does_not_wait_for_a_target_that_does_not_answer() -> None:
     @in_a_loop
     async def run() -> None:
