@@ -5,13 +5,14 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: help install kafka test test-all simulate lint format demo bench lock docs clean
+.PHONY: help install kafka test test-all simulate chaos lint format demo bench lock docs clean
 
 help:
 	@echo "make install   create $(VENV) with everything; the program is then $(BIN)/farshore"
 	@echo "make test      lint and the tests that take minutes"
 	@echo "make test-all  the slow tests too, and property tests with new examples"
 	@echo "make simulate  the real code in simulated worlds; ARGS=\"--seeds 1000\" for more of them"
+	@echo "make chaos     the whole product on real brokers, under faults from a seed; ARGS=\"--seed 17 --minutes 8\""
 	@echo "make demo      two real clusters being mirrored"
 	@echo "make bench     the benchmark against MirrorMaker 2"
 	@echo "make lint      ruff, mypy, import-linter"
@@ -60,6 +61,9 @@ test-all: lint kafka
 
 simulate: $(STAMP)
 	@PYTHONPATH=tests $(BIN)/python -m simulation $(ARGS)
+
+chaos: kafka
+	@PYTHONPATH=tests:tests/integration $(BIN)/python -m chaos $(ARGS)
 
 demo: kafka
 	@$(BIN)/farshore demo $(ARGS)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import base64
+import os
 import shutil
+import signal
 import subprocess
 import time
 import uuid
@@ -115,6 +117,17 @@ class Broker:
         if self._process is not None:
             self._process.kill()
             self._process = None
+
+    def freeze(self) -> None:
+        """Let it stand still (SIGSTOP) until `thaw`: its connections stay, and nothing is answered on them."""
+        self._signal(signal.SIGSTOP)
+
+    def thaw(self) -> None:
+        self._signal(signal.SIGCONT)
+
+    def _signal(self, number: signal.Signals) -> None:
+        if self._process is not None and self._process.running():
+            os.killpg(self._process.pid, number)
 
     def _format(self) -> None:
         self.data.mkdir(parents=True)

@@ -16,7 +16,7 @@ CHUNK = 256 << 10
 CHUNKS_UNDER_WAY = 1024
 """Bounds what one direction of a connection can hold back: memory, and bandwidth times delay."""
 
-_DONE_WITHIN_SECONDS = 10.0
+_DONE_WITHIN_SECONDS = 30.0
 
 Direction = Literal["to cluster", "to clients"]
 
@@ -32,6 +32,7 @@ class Proxy:
     def __init__(self, routes: Mapping[int, int]) -> None:
         self._routes = dict(routes)
         self._delays: dict[Direction, float] = {"to cluster": 0.0, "to clients": 0.0}
+        self._bytes_per_second: float | None = None
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="proxy", daemon=True)
         self._flowing = asyncio.Event()
@@ -59,6 +60,15 @@ class Proxy:
             if direction in (None, each):
                 self._delays[each] = seconds
 
+    def throttle(self, bytes_per_second: float | None) -> None:
+        """Let no more pass in either direction of each connection; None ends it."""
+        self._bytes_per_second = bytes_per_second
+
+    @property
+    def connection_count(self) -> int:
+        """Of those that clients hold open now."""
+        return len(self._connections)
+
     def cut(self, *, silently: bool = False) -> None:
         """Take the network away: connections break and new ones are refused, as when a host is down.
 
@@ -70,7 +80,7 @@ class Proxy:
             self._await(self._refuse())
 
     def heal(self) -> None:
-        """Give the network back. Delays stay as they are."""
+        """Give the network back. Delays and throttles stay as they are."""
         self._await(self._listen())
         self._flowing_is(True)
 
@@ -183,6 +193,8 @@ class Proxy:
                     sink.shutdown(socket.SHUT_WR)
                     return
                 await self._loop.sock_sendall(sink, chunk)
+                if self._bytes_per_second is not None:
+                    await asyncio.sleep(len(chunk) / self._bytes_per_second)
 
         async with asyncio.TaskGroup() as ends:
             ends.create_task(send_off())

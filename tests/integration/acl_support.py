@@ -36,6 +36,6 @@ def _create(
     bindings = [
         AclBinding(resource, name, pattern, f"User:{user}", host, AclOperation[each], permission) for each in operations
     ]
-    admin = AdminClient({"bootstrap.servers": servers})
+    admin = AdminClient({"bootstrap.servers": servers, "log_level": 0})
     for future in admin.create_acls(bindings).values():
         future.result(WITHIN_SECONDS)

@@ -87,7 +87,7 @@ def test_kafkas_own_tools_talk_to_a_local_cluster(source_cluster: Cluster, topic
 
 
 @pytest.mark.usefixtures("jars")
-def test_a_killed_broker_comes_back_with_its_data_and_a_wiped_one_without(topic: str) -> None:
+def test_a_killed_broker_comes_back_with_its_data_a_frozen_one_goes_on_and_a_wiped_one_has_nothing(topic: str) -> None:
     with Cluster("killed") as cluster:
         broker = cluster.brokers[0]
         create_topic(cluster.bootstrap_servers, topic)
@@ -97,6 +97,12 @@ def test_a_killed_broker_comes_back_with_its_data_and_a_wiped_one_without(topic:
         assert not broker.running
         broker.start()
         assert first_record(cluster.bootstrap_servers, topic) == b"kept"
+
+        broker.freeze()
+        with pytest.raises(KafkaException):
+            AdminClient(quiet(cluster.bootstrap_servers)).list_topics(timeout=1)
+        broker.thaw()
+        assert topic in topics(cluster.bootstrap_servers)
 
         broker.stop()
         broker.start(wipe=True)
@@ -141,6 +147,12 @@ def test_the_network_of_a_proxied_cluster_can_be_cut_and_healed(topic: str) -> N
         begun = time.monotonic()
         produce(cluster.bootstrap_servers, topic, b"late")
         assert time.monotonic() - begun >= 0.4
+        cluster.proxy.delay(0)
+        cluster.proxy.throttle(100_000)
+        begun = time.monotonic()
+        produce(cluster.bootstrap_servers, topic, bytes(200_000))
+        assert time.monotonic() - begun >= 1
+        assert cluster.proxy.connection_count > 0
     assert not cluster.directory.exists()
 
 

@@ -12,9 +12,10 @@ import time
 from contextlib import suppress
 from pathlib import Path
 from statistics import median
+from typing import Any
 
 import pytest
-from chaos import newest_values
+from confluent_kafka import Consumer, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 from records import read_all
@@ -141,3 +142,32 @@ def wait_until_copied(mirror: Mirror, topic: str, load: Load, *, behind: int) ->
         return len(newest) == PARTITIONS and load.count - PARTITIONS - min(newest) <= behind
 
     wait_until(is_copied, f"all records copied but {behind}", PATIENCE_SECONDS, every=1.0)
+
+
+def newest_values(servers: str, topic: str) -> list[int]:
+    """The value of the last committed record of each partition that has one and a leader."""
+    consumer = Consumer(
+        {"bootstrap.servers": servers, "group.id": "reader", "isolation.level": "read_committed",
+         "auto.offset.reset": "earliest", "enable.partition.eof": True, "log_level": 0}
+    )  # fmt: skip
+    found: dict[int, int] = {}
+    try:
+        ends = {}
+        for number in consumer.list_topics(topic, timeout=20).topics[topic].partitions:
+            low, high = consumer.get_watermark_offsets(TopicPartition(topic, number), timeout=10)
+            ends[number] = max(low, high - 200)  # among them markers of transactions, and what is not committed
+        consumer.assign([TopicPartition(topic, number, offset) for number, offset in ends.items()])
+        unread = set(ends)
+        give_up_at = time.monotonic() + 10
+        while unread and time.monotonic() < give_up_at:
+            for message in consumer.consume(1000, timeout=0.1):
+                partition: Any = message.partition()
+                if message.error():
+                    unread.discard(partition)
+                else:
+                    found[partition] = int(message.value() or b"")
+    except KafkaException:
+        return []
+    finally:
+        consumer.close()
+    return list(found.values())

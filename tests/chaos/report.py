@@ -1,0 +1,91 @@
+"""What a run has found, for people and, as JSON, for the sum over several runs."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+
+_MB = 1 << 20
+
+
+@dataclass
+class Report:
+    """`wrong` is what nothing explains. Memory is in bytes, by part of Farshore."""
+
+    seed: int
+    minutes: float
+    exactly_once_into: str
+    on_spark_cluster: bool
+    written: int = 0
+    compared: int = 0
+    repeated: int = 0
+    explained: int = 0
+    by_kind: dict[str, int] = field(default_factory=dict)
+    faults: dict[str, int] = field(default_factory=dict)
+    missed: dict[str, int] = field(default_factory=dict)
+    deaths: int = 0
+    stops: list[tuple[float, int]] = field(default_factory=list)
+    caught_up_seconds: float | None = None
+    memory_first: dict[str, int] = field(default_factory=dict)
+    memory_last: dict[str, int] = field(default_factory=dict)
+    wrong: list[str] = field(default_factory=list)
+
+    def text(self) -> str:
+        lines = [
+            f"seed {self.seed}, {self.minutes:g} minutes of faults, exactly once into {self.exactly_once_into}"
+            + (", on a Spark cluster" if self.on_spark_cluster else ""),
+            f"{self.written:,} records written, {self.compared:,} compared, {self.repeated:,} repeated at least once, "
+            f"{self.explained:,} explained differences",
+            f"{sum(self.faults.values())} faults: {_counted(self.faults)}",
+            f"{sum(self.missed.values())} faults met nothing: {_counted(self.missed)}",
+            f"Farshore was started again {self.deaths} times; stops took {_stops(self.stops)}",
+            f"memory after the first minute {_megabytes(self.memory_first)}, at the end {_megabytes(self.memory_last)}",
+            "caught up " + (f"after {self.caught_up_seconds:.0f} s" if self.caught_up_seconds is not None else "never"),
+        ]
+        lines += [f"WRONG: {each}" for each in self.wrong] or ["nothing is wrong"]
+        return "\n".join(lines)
+
+    def save(self, path: Path) -> None:
+        path.write_text(json.dumps(asdict(self), indent=1))
+
+
+def summed(paths: list[Path]) -> str:
+    """Several runs as one table, in Markdown."""
+    runs = [json.loads(path.read_text()) for path in paths]
+    faults: Counter[str] = Counter()
+    for run in runs:
+        faults.update(run["faults"])
+    total = {key: sum(run[key] for run in runs) for key in ("compared", "repeated", "explained", "minutes")}
+    lines = [
+        "| | |",
+        "|---|---|",
+        f"| runs | {len(runs)} |",
+        f"| minutes of faults | {total['minutes']:g} |",
+        f"| faults | {sum(faults.values()):,} |",
+        f"| records compared | {total['compared']:,} |",
+        f"| copied again, at least once | {total['repeated']:,} |",
+        f"| explained differences | {total['explained']:,} |",
+        f"| unexplained differences | {sum(len(run['wrong']) for run in runs) or 'none'} |",
+        "",
+        "| fault | times |",
+        "|---|---:|",
+        *(f"| {sort} | {count} |" for sort, count in sorted(faults.items())),
+    ]
+    return "\n".join(lines)
+
+
+def _counted(counts: Mapping[str, int]) -> str:
+    return ", ".join(f"{sort} {count}" for sort, count in sorted(counts.items())) or "none"
+
+
+def _stops(stops: list[tuple[float, int]]) -> str:
+    return ", ".join(f"{seconds:.1f} s (code {code})" for seconds, code in stops) or "nothing"
+
+
+def _megabytes(parts: Mapping[str, int]) -> str:
+    return (
+        f"{sum(parts.values()) / _MB:.0f} MB ({', '.join(f'{part} {size / _MB:.0f}' for part, size in parts.items())})"
+    )

@@ -1,0 +1,146 @@
+"""One run from its beginning to its verdict."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+from chaos.faults import wait_for
+from chaos.mirrors import Place
+from chaos.plan import CALM_SECONDS, Plan
+from chaos.report import Report
+from chaos.scene import Scene
+from chaos.tracks import Tracks
+from chaos.verdict import compare_all, wait_until_copied
+
+STOP_WITHIN_SECONDS = 15.0
+"""Ten are promised; the rest is for a machine that is busy."""
+_START_SECONDS = 240.0
+_CATCH_UP_SECONDS = 240.0
+_GONE_SECONDS = 20.0
+_GROWTH = 1.2
+_STATUS = (sys.executable, "-c", "from farshore.cli import main; main()", "status", "--json")
+
+
+class Log:
+    """Lines with the time since the beginning, on the screen and in a file."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._began = time.monotonic()
+        self._turn = threading.Lock()
+
+    def __call__(self, text: str) -> None:
+        line = f"{time.monotonic() - self._began:6.1f} s  {text}"
+        with self._turn, self._path.open("a") as file:
+            file.write(line + "\n")
+            print(line, flush=True)
+
+
+def run(plan: Plan, home: Path, *, bulk_rate: float) -> Report:
+    """What went wrong is in the report's `wrong`. Logs of all that ran are in `home`."""
+    tell = Log(home / "chaos.log")
+    minutes = (plan.seconds - CALM_SECONDS) / 60
+    report = Report(plan.seed, minutes, plan.exactly_once_into, plan.on_spark_cluster)
+    scene = Scene(home, plan, bulk_rate, tell)
+    with scene.running():
+        tell(
+            f"seed {plan.seed}: {len(plan.faults)} faults, exactly once into {plan.exactly_once_into}; all is in {home}"
+        )
+        scene.first.start()
+        if not wait_for(lambda: bool(scene.processes("workers")), _START_SECONDS):
+            report.wrong.append(f"no worker after {_START_SECONDS:.0f} s")
+        tracks = Tracks(scene)
+        watch = threading.Timer(CALM_SECONDS - 2, lambda: report.memory_first.update(_memory(scene.first)))
+        watch.start()
+        tracks.run()
+        report.faults, report.missed = dict(tracks.done), dict(tracks.missed)
+        report.wrong += [f"the harness: {each}" for each in tracks.failures]
+        tell("the last fault is over; the writers end")
+        _end_writers(scene, report)
+        _catch_up(scene, report, tell)
+        _look_at_status(scene, report)
+        report.memory_last = _memory(scene.first)
+        _stop(scene, report)
+        tell("all is stopped, and is compared")
+        verdict = compare_all(scene, tell)
+        report.compared, report.repeated, report.explained = verdict.compared, verdict.repeated, verdict.explained
+        report.by_kind = verdict.by_kind
+        report.wrong += verdict.differences
+        _check_memory(report)
+    report.save(home / "report.json")
+    tell("\n" + report.text())
+    return report
+
+
+def _end_writers(scene: Scene, report: Report) -> None:
+    for writer in scene.all_writers():
+        writer.end()
+        if writer.failure is not None:
+            report.wrong.append(f"the harness: the writer of {writer.topic} failed: {writer.failure}")
+    report.written = sum(writer.written for writer in scene.all_writers())
+
+
+def _catch_up(scene: Scene, report: Report, tell: Log) -> None:
+    began = time.monotonic()
+    behind = wait_until_copied(scene, _CATCH_UP_SECONDS)
+    if behind:
+        report.wrong.append(f"not copied within {_CATCH_UP_SECONDS:.0f} s: {', '.join(behind)}")
+    else:
+        report.caught_up_seconds = time.monotonic() - began
+    tell(f"caught up: {not behind}")
+
+
+def _look_at_status(scene: Scene, report: Report) -> None:
+    """It says that all is well when all is well, within half a minute."""
+    answers: list[subprocess.CompletedProcess[str]] = []
+
+    def is_well() -> bool:
+        command = [*_STATUS, str(scene.properties)]
+        answers.append(subprocess.run(command, capture_output=True, text=True, timeout=60))
+        return answers[-1].returncode == 0
+
+    if not wait_for(is_well, 30.0, 2.0):
+        try:
+            flows = json.loads(answers[-1].stdout)["flows"]
+            said = [flow.get("problem") or flow.get("state") for flow in flows]
+        except (ValueError, KeyError):
+            said = [answers[-1].stdout, answers[-1].stderr]
+        report.wrong.append(f"all is copied, but status says that it is not well: {said}")
+
+
+def _stop(scene: Scene, report: Report) -> None:
+    for place in scene.places:
+        place.stop()
+        report.deaths += place.deaths
+        report.stops += place.stops
+    if scene.first.stops and scene.first.stops[-1][1] != 0:
+        report.wrong.append(f"the last stop ended with code {scene.first.stops[-1][1]}")
+    slow = [seconds for seconds, _ in report.stops if seconds > STOP_WITHIN_SECONDS]
+    if slow:
+        report.wrong.append(f"stops took {', '.join(f'{seconds:.1f} s' for seconds in slow)}")
+    seen = [process for place in scene.places for process in place.seen]
+    if not wait_for(lambda: not any(process.lives for process in seen), _GONE_SECONDS):
+        left = [f"{process.pid} {process.command[:80]}" for process in seen if process.lives]
+        report.wrong.append(f"processes are left: {left}")
+    if not wait_for(lambda: not scene.processes("workers") + scene.processes("executors"), _GONE_SECONDS):
+        report.wrong.append("executors or workers of Spark are left")
+    proxies = [scene.proxy(side) for side in scene.clusters]
+    if not wait_for(lambda: not any(proxy.connection_count for proxy in proxies), _GONE_SECONDS):
+        report.wrong.append(f"connections are left: {[proxy.connection_count for proxy in proxies]}")
+
+
+def _memory(place: Place) -> dict[str, int]:
+    found = {name: sum(each.resident_bytes for each in place.part(name)) for name in ("driver", "jvm", "workers")}
+    rest = sum(each.resident_bytes for each in place.everything()) - sum(found.values())
+    return {**found, "rest": rest}
+
+
+def _check_memory(report: Report) -> None:
+    first, last = sum(report.memory_first.values()), sum(report.memory_last.values())
+    if last > _GROWTH * first:
+        report.wrong.append(f"memory grew from {first >> 20} to {last >> 20} MB")
