@@ -46,7 +46,7 @@ def _word(text: str) -> str:
 
 
 def _once(figure: Callable[[FlowFigures], float | None]) -> Callable[[FlowFigures], Rows]:
-    return lambda flow: [((), figure(flow))] if flow.state.held else []
+    return lambda flow: [((), figure(flow))] if flow.state.held or flow.slots else []
 
 
 def _each_slot(figure: Callable[[Report], float]) -> Callable[[FlowFigures], Rows]:
@@ -94,6 +94,9 @@ SERIES = (
            "where another process has the flow, standby; of all others the log says why."),
     Series(_GAUGE, "farshore_slots", (), _once(lambda flow: flow.slots),
            "Slots that should be copying now."),
+    Series(_GAUGE, "farshore_slots_not_started", (), _once(lambda flow: flow.not_started),
+           "Of these, slots of which nothing was heard for 15 s after Spark was given them: has it a core for them? "
+           "Their partitions are not copied."),
     Series(_GAUGE, "farshore_slot_up", ("slot",), _up,
            f"1 if the slot has reported in the last {LAPSED_AFTER_SECONDS:.0f} s. 0 if it was not started yet (has "
            "Spark a core for it?), has died and is started again, or cannot reach the target."),

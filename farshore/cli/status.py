@@ -70,8 +70,8 @@ def _show_slots(console: Console, flow: FlowStatus) -> None:
             f"{report.partitions:,}",
             f"{report.records:,}",
             f"{report.bytes / 1e6:,.1f}",
-            f"{report.lag:,}",
-            f"{report.lag_seconds:,.1f} s",
+            f"{report.lag:,}" if slot.started else "?",
+            f"{report.lag_seconds:,.1f} s" if slot.started else "?",
             *(f"{count:,}" for count in report.batches),
             _state_of(slot, flow),
         )

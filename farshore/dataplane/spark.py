@@ -92,12 +92,17 @@ def open_session(
     return session
 
 
-def has_ended(session: Any) -> bool:
-    """Whether Spark itself has ended the application: its master gave it up, or Java died."""
+def cores_of(session: Any) -> int | None:
+    """How many slots Spark can run at the same time on the executors that it has now. None if it has ended the
+    application: its master gave it up, or Java died."""
     try:
-        return bool(session.sparkContext._jsc.sc().isStopped())
-    except Exception:  # whatever py4j says when nobody answers
-        return True
+        context = session.sparkContext._jsc.sc()
+        if context.isStopped():
+            return None
+        profile = context.resourceProfileManager().defaultResourceProfile()
+        return int(context.maxNumConcurrentTasks(profile))
+    except Exception:  # whatever py4j says when there is no answer
+        return None
 
 
 def refuse_conflicts(conf: Mapping[str, str]) -> None:

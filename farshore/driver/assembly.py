@@ -13,6 +13,7 @@ from farshore.control.internal_topics import InternalTopics, TopicPurpose, ensur
 from farshore.control.topics import TopicSync, sync_topics
 from farshore.dataplane.assignment import Copied
 from farshore.dataplane.task import Order
+from farshore.driver.cores import Cores
 from farshore.driver.loop import DriverLoop
 from farshore.driver.parts import FlowWork, Lock
 from farshore.driver.replication import Copies
@@ -35,10 +36,11 @@ same."""
 
 
 def flow_work(
-    settings: FlowSettings, loop: DriverLoop, submit: Submit | None, slots_at_most: int, *, once: bool
+    settings: FlowSettings, loop: DriverLoop, submit: Submit | None, slots_at_most: int, cores: Cores, *, once: bool
 ) -> FlowWork:
     """`submit` may be None for a flow that copies nothing."""
     parts = FlowParts(settings, loop)
+    copies = parts.copies(submit, slots_at_most, cores, once=once) if settings.copies and submit is not None else None
     return FlowWork(
         flow=settings.flow,
         board_topic=board_topic(settings.flow.source),
@@ -46,7 +48,7 @@ def flow_work(
         new_target=parts.new_target,
         new_lock=parts.new_lock,
         new_upkeep=None if once else parts.new_upkeep,
-        copies=parts.copies(submit, slots_at_most, once=once) if settings.copies and submit is not None else None,
+        copies=copies,
     )
 
 
@@ -96,7 +98,7 @@ class FlowParts:
     def new_upkeep(self, target: RawCluster) -> Upkeep:
         return Upkeep(self._settings, self._source, self._target, target, self._loop)
 
-    def copies(self, submit: Submit, slots_at_most: int, *, once: bool) -> Copies:
+    def copies(self, submit: Submit, slots_at_most: int, cores: Cores, *, once: bool) -> Copies:
         settings, source = self._settings, self._settings.source
         assert source is not None
         exactly_once = exactly_once_of(settings)
@@ -119,6 +121,7 @@ class FlowParts:
             new_job=new_job,
             slots_at_most=slots_at_most,
             tasks_max=source.tasks_max,
+            cores=cores,
             slots_rule="tasks.max" if slots_at_most == source.tasks_max else "twice the cores, shared by all flows",
             refresh_seconds=interval if source.refresh_topics_enabled and interval > 0 else None,
             bytes_per_second=source.max_bytes_per_second,

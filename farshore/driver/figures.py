@@ -55,7 +55,7 @@ class FlowFigures:
 
     `slots` are planned, with the numbers from 0 on; `reports` has the newest of each that has reported, and the seconds
     since that was heard. `refused` counts topics that are not copied because of their remote topics, `gaps` is all that
-    was never copied, also under earlier drivers.
+    was never copied, also under earlier drivers; `not_started` counts slots that should have been heard of by now.
     """
 
     flow: Flow
@@ -65,3 +65,4 @@ class FlowFigures:
     refused: int = 0
     gaps: tuple[board.Gaps, ...] = ()
     upkeep: board.Upkeep | None = None
+    not_started: int = 0

@@ -96,13 +96,15 @@ class FlowDriver:
     @property
     def figures(self) -> FlowFigures:
         state, replication, upkeep = self._state, self.replication, self._upkeep
-        if not state.held:
+        waits_for_slots = state is FlowState.WAITING and replication is not None
+        if not state.held and not waits_for_slots:
             return FlowFigures(self._flow, state)
         kept_up = upkeep.on_board(self._number) if upkeep is not None else None
         if replication is None:
             return FlowFigures(self._flow, state, upkeep=kept_up)
         slots, heard = replication.heard
-        return FlowFigures(self._flow, state, slots, heard, replication.refused, replication.gaps, kept_up)
+        refused, gaps, late = replication.refused, replication.gaps, replication.not_started
+        return FlowFigures(self._flow, state, slots, heard, refused, gaps, kept_up, late)
 
     def _is(self, state: FlowState, words: str | None = None) -> None:
         """`words` are for people; the state alone, where there is nothing to add."""
@@ -365,6 +367,8 @@ class FlowDriver:
         elif not replication.has_looked:
             reason = replication.lookup_failure
             self._is(FlowState.WAITING, f"waiting: {reason}" if reason else "looking for topics")
+        elif replication.waits_for_cores:
+            self._is(FlowState.WAITING, "waiting: Spark has no core for its slots yet")
         elif replication.slots and not replication.is_copying:
             self._is(FlowState.WAITING, f"waiting: {replication.lookup_failure or 'its slots are being started'}")
         elif replication.slots:

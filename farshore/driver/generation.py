@@ -12,8 +12,7 @@ import contextlib
 import logging
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Protocol
+from dataclasses import replace
 
 from farshore.clock import SYSTEM_CLOCK, Clock
 from farshore.dataplane import board
@@ -21,7 +20,7 @@ from farshore.dataplane.assignment import Copied
 from farshore.dataplane.bookkeeping import board_records
 from farshore.dataplane.picture import Picture
 from farshore.dataplane.task import Order, Outcome
-from farshore.driver.slot_jobs import OnEnd, OrderOf
+from farshore.driver.planned_slot import NewJob, PlannedSlot, SlotJob
 from farshore.errors import KafkaError
 from farshore.kafka.internal_topics.writer import InternalWriter
 from farshore.kafka.raw import RawCluster
@@ -39,52 +38,10 @@ _LAST_SECONDS = 1.0
 _POSITIONS_A_SECOND = 200
 _NOTED_WITHIN_SECONDS = 10
 _WRITE_WITHIN_SECONDS = 10.0
-_WRITE_AGAIN_SECONDS = 15.0
 _NAMED_WITHIN_SECONDS = 30.0
 _LOOK_SECONDS = 0.1
 
 Shares = Sequence[tuple[Copied, ...]]
-
-
-class SlotJob(Protocol):
-    """As `slot_jobs.SlotJob`."""
-
-    attempt: int
-    is_new: bool
-    surely_ended: bool
-    over: bool
-
-    def start(self) -> None: ...
-
-    def do_not_restart(self) -> None: ...
-
-    def cancel(self) -> None: ...
-
-
-NewJob = Callable[[int, str, OrderOf, OnEnd], SlotJob]
-"""A job for a slot with this number and this description; it calls the last when it is over."""
-
-
-@dataclass(slots=True)
-class _Slot:
-    """`held` are the partitions that it may still copy, by any plan that it might be following.
-
-    `written`: its plan was put on the board, at `written_at` by the loop's clock. `followed`: it has reported that it
-    follows it. `ending`: it was told to end, and is not told anything else until it has; if it is wanted again, another
-    job follows.
-    """
-
-    job: SlotJob
-    plan: board.Plan
-    held: set[TopicPartition] = field(default_factory=set)
-    written: bool = False
-    written_at: float = 0.0
-    followed: bool = False
-    ending: bool = False
-
-    def is_to_be_written(self, now: float) -> bool:
-        """Also once more, if it is not followed: the board may have lost it in an unclean election."""
-        return not self.written or (not self.followed and now - self.written_at > _WRITE_AGAIN_SECONDS)
 
 
 class Generation:
@@ -118,7 +75,7 @@ class Generation:
         self._may_lease = may_lease
         self._picture = picture
         self._bytes_per_second = bytes_per_second
-        self._slots: dict[int, _Slot] = {}
+        self._slots: dict[int, PlannedSlot] = {}
         self._next_attempts: dict[int, int] = {}
         self._named: dict[tuple[int, int], float] = {}  # slot and attempt, with when a lease first named it
         self._wanted: Shares = ()
@@ -148,6 +105,16 @@ class Generation:
         for slot in self._slots.values():
             slot.job.do_not_restart()
         self._stop.set()
+
+    @property
+    def submitted(self) -> dict[int, float]:
+        """The slots that are to copy, with when their present attempts were asked for, by the loop's clock."""
+        return {number: slot.submitted_at for number, slot in self._slots.items() if not slot.ending}
+
+    @property
+    def heard(self) -> set[int]:
+        """Of these, those whose present attempts have reported."""
+        return {number for number, slot in self._slots.items() if slot.heard}
 
     @property
     def done(self) -> bool:
@@ -262,8 +229,8 @@ class Generation:
             return
         wanting = self._wanted
         wanted = {number: {c.partition: c for c in share} for number, share in enumerate(wanting)}
-        self._note_reports()
         now = asyncio.get_running_loop().time()
+        self._note_reports(now)
         holders: dict[TopicPartition, set[int]] = {}
         for number, slot in self._slots.items():
             for partition in slot.held:
@@ -283,17 +250,15 @@ class Generation:
         if all(slot.written and slot.followed and not slot.ending for slot in self._slots.values()):
             self._settled = wanting
 
-    def _note_reports(self) -> None:
+    def _note_reports(self, now: float) -> None:
         for number, slot in list(self._slots.items()):
             if slot.ending and slot.job.over:
-                self._next_attempts[number] = slot.job.attempt + 1
-                del self._slots[number]
+                if self._is_gone(number, slot.job):
+                    self._next_attempts[number] = slot.job.attempt + 1
+                    del self._slots[number]
                 continue
-            report = self._picture.reports.get(number)
-            said = (report.generation, report.attempt, report.plan) if report else None
-            if said == (self.number, slot.job.attempt, slot.plan.version):
-                slot.held = {copied.partition for copied in slot.plan.copied}
-                slot.followed = True
+            slot.note(self._picture.reports.get(number))
+            slot.cancel_if_it_never_began(now)
 
     def _next(
         self,
@@ -322,12 +287,12 @@ class Generation:
             return True
         self._version += 1
         plan = replace(plan, version=self._version)
+        now = asyncio.get_running_loop().time()
         if slot is None:
             job = self._new_job(number, self._description(number, share), self._order_of, self._over)
             job.attempt = self._next_attempts.get(number, 0)  # no attempt of an earlier job has the same number
-            slot = self._slots[number] = _Slot(job, plan)
-        slot.plan, slot.written, slot.followed, slot.ending = plan, False, False, plan.end
-        slot.held |= {copied.partition for copied in share}
+            slot = self._slots[number] = PlannedSlot(job, plan, now)
+        slot.tell(plan, now)
         return True
 
     def _description(self, number: int, share: Sequence[Copied]) -> str:
@@ -338,10 +303,8 @@ class Generation:
 
     async def _order_of(self, slot: int, attempt: int) -> Order:
         if attempt and slot in self._slots:
-            # Written again for the new attempt, which reads it from the board: it may have been lost there. What the
-            # attempt before has reported says nothing of this one.
-            again = self._slots[slot]
-            again.written, again.followed, self._settled = False, False, None
+            self._slots[slot].begin_again(asyncio.get_running_loop().time())
+            self._settled = None
             self._again.set()
             await self._until_the_attempt_before_is_over(slot, attempt)
         planned = self._slots[slot].plan.version if slot in self._slots else 0
@@ -358,17 +321,20 @@ class Generation:
         return replace(order, identity=identity)
 
     async def _until_the_attempt_before_is_over(self, slot: int, attempt: int) -> None:
-        """Unless it has surely ended, it may write until its lease has lapsed: as long as a lease lasts after the first
-        one on the board that names another attempt. Raises KafkaError if there is none for long."""
+        """Raises KafkaError if no lease names this one for long."""
         loop, cluster = asyncio.get_running_loop(), self._target.alias
         give_up_at = loop.time() + _NAMED_WITHIN_SECONDS
-        while slot in self._slots and not self._slots[slot].job.surely_ended:
-            named = self._named.get((slot, attempt))
-            if named is not None and loop.time() - named > board.LEASE_LASTS_SECONDS + 1:
-                return
-            if self._stopping or (named is None and loop.time() > give_up_at):
+        while slot in self._slots and not self._is_gone(slot, self._slots[slot].job):
+            if self._stopping or ((slot, attempt) not in self._named and loop.time() > give_up_at):
                 raise KafkaError(f"{cluster}: slot {slot} is not started: no lease names it", cluster=cluster)
             await asyncio.sleep(_LOOK_SECONDS)
+
+    def _is_gone(self, slot: int, job: SlotJob) -> bool:
+        """No attempt before the one that counts now writes any more. Unless the last has surely ended, it may until its
+        lease has lapsed: as long as a lease lasts after the first one on the board that names another attempt."""
+        named = self._named.get((slot, job.attempt))
+        lapse = board.LEASE_LASTS_SECONDS + 1
+        return job.surely_ended or (named is not None and asyncio.get_running_loop().time() - named > lapse)
 
     def _over(self, outcome: Outcome) -> None:
         self.outcomes.append(outcome)

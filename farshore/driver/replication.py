@@ -18,7 +18,10 @@ from farshore.dataplane.plan import Share, plan_slots
 from farshore.dataplane.task import Order
 from farshore.dataplane.transaction import fence, transactional_id
 from farshore.dataplane.trouble import Kind, Trouble
-from farshore.driver.generation import Generation, NewJob
+from farshore.driver.cores import Cores
+from farshore.driver.generation import Generation
+from farshore.driver.planned_slot import NewJob
+from farshore.driver.starts import SlotStarts, count_of
 from farshore.driver.takeover import Taken
 from farshore.errors import KafkaError
 from farshore.kafka.internal_topics.writer import InternalWriter
@@ -33,6 +36,7 @@ _AGAIN_SECONDS = 2.0
 _LOAD_EVERY_SECONDS = 1.0
 _JUST_NOW_SECONDS = 5.0
 _LAST_REPORTS_SECONDS = 0.5
+_CORES_WITHIN_SECONDS = 10.0
 _RELEASED = "released"
 _GONE = (Kind.SOURCE_GONE.value, Kind.REMOTE_GONE.value)
 
@@ -44,7 +48,7 @@ class Copies:
     `order` gives what all slots are told, for a generation and the number of partitions of the positions' topic. `look`
     finds the topics and makes remote ones, `copied` what is to be said of a partition that it found. `refresh_seconds`
     is None where topics are looked for only once. `tasks_max` bounds the transactional ids that others may use.
-    `slots_rule` says why there are no more slots than `slots_at_most`.
+    `slots_rule` says why there are no more slots than `slots_at_most`; `cores`, shared by all flows, may allow fewer.
     """
 
     order: Callable[[int, int], Order]
@@ -53,6 +57,7 @@ class Copies:
     new_job: NewJob
     slots_at_most: int
     tasks_max: int
+    cores: Cores
     slots_rule: str = "tasks.max"
     refresh_seconds: float | None = None
     bytes_per_second: int | None = None
@@ -87,6 +92,8 @@ class Replication:
         self._clock = clock
         self._writer = InternalWriter(target, clock)
         self._shares: list[Share] = []
+        self._share: int | None = None
+        self._starts = SlotStarts(flow, copies.cores)
         self._known: frozenset[str] = frozenset()
         self._refused: dict[str, str] = {}
         self._synced = TopicSync()
@@ -94,7 +101,7 @@ class Replication:
         self._next_load = 0.0
         self._trouble = Trouble(f"{flow}: topics cannot be looked for", clock)
         self._looked = False
-        self._tried = self._next_look = clock.monotonic()
+        self._began = self._tried = self._next_look = clock.monotonic()
         self._running: asyncio.Task[None] | None = None
         self.generation = Generation(
             order,
@@ -142,7 +149,7 @@ class Replication:
     def lag_is_known(self) -> bool:
         """Every slot that there is to be has told, just now or for the last time, how far behind it is, and nothing
         keeps it from its partitions."""
-        if not self.has_looked:
+        if not self.has_looked or self.waits_for_cores:
             return False
         slots, heard = self.heard
         told = [report for report, age in heard if age < _JUST_NOW_SECONDS or report.state == _RELEASED]
@@ -158,8 +165,15 @@ class Replication:
     @property
     def shares(self) -> str:
         """What is copied, in words."""
-        partitions, slots, most = self.partitions, self.slots, self._copies.slots_at_most
-        return f"{_count(partitions, 'partition')} in {_count(slots, 'slot')} (up to {most}: {self._copies.slots_rule})"
+        most, rule, cores = self._copies.slots_at_most, self._copies.slots_rule, self._copies.cores.total
+        if self._share is not None and self._share < min(most, self.partitions):
+            most, rule = self._share, f"Spark has {count_of(cores or 0, 'core')} for all flows"
+        return f"{count_of(self.partitions, 'partition')} in {count_of(self.slots, 'slot')} (up to {most}: {rule})"
+
+    @property
+    def waits_for_cores(self) -> bool:
+        """There is something to copy, and Spark has not had a core for it yet."""
+        return bool(self._synced.partitions) and not self._shares
 
     @property
     def gaps(self) -> tuple[board.Gaps, ...]:
@@ -170,6 +184,11 @@ class Replication:
     def refused(self) -> int:
         """How many topics are not copied because of their remote topics."""
         return len(self._refused)
+
+    @property
+    def not_started(self) -> int:
+        """How many slots should have been heard of by now, and were not."""
+        return len(self._starts.not_started)
 
     @property
     def has_looked(self) -> bool:
@@ -190,13 +209,15 @@ class Replication:
     def troubles(self) -> Iterator[tuple[str, str]]:
         """Topics and partitions that are not copied just now, and why."""
         yield from self._refused.items()
+        yield from self._starts.troubles
         for report in self.reports:
             yield from ((trouble.partition, trouble.reason) for trouble in report.troubles)
 
     @property
     def done(self) -> bool:
         """With `once`: what was there is copied, or has turned out to be impossible to copy."""
-        return self._copies.once and self.has_looked and (not self._shares or self.generation.done)
+        is_planned = self.has_looked and not self.waits_for_cores
+        return self._copies.once and is_planned and (not self._shares or self.generation.done)
 
     @property
     def left(self) -> list[str]:
@@ -217,12 +238,17 @@ class Replication:
                 await self._note_load()
             if self._is_time_to_look():
                 await self._look()
+            elif self.has_looked and self._is_share_another():
+                _log.info("%s: Spark has %s for all flows", self._flow, count_of(self._copies.cores.total or 0, "core"))
+                await self._plan()
+            self._starts.note(self.generation.submitted, self.generation.heard, self._shares)
             await asyncio.sleep(_TICK_SECONDS)
 
     async def stop(self, give_up_at: float) -> None:
         """Returns when nothing is copied any more, or that is given up, at `give_up_at` by the loop's clock, or sooner,
         if the generation is given less time meanwhile."""
         loop = asyncio.get_running_loop()
+        self._copies.cores.leave(self._flow)
         if self._running is None:
             # Nothing was started under the claim: the next driver need not wait for it.
             over = board.Lease(self._taken.generation, stop=True, over=True, holder=self._taken.holder)
@@ -312,10 +338,28 @@ class Replication:
             _log.info("%s: partitions with so much load that each has a slot of its own: %s", self._flow, names)
             await self._plan()
 
+    def _is_share_another(self) -> bool:
+        """Executors have come or gone, or other flows want more or fewer cores. With `once` slots end when they are
+        done, and those that wait for a core get theirs."""
+        if self._copies.once and self._shares:
+            return False
+        return self._may_have() != self._share
+
+    def _may_have(self) -> int | None:
+        """How many slots it may have; None while that is not known. If it is not for long, one is planned: that it is
+        and has not started is what there is to tell of the flow."""
+        wanted = min(self._copies.slots_at_most, len(self._synced.partitions))
+        share = self._copies.cores.share(self._flow, wanted)
+        is_late = self._clock.monotonic() - self._began > _CORES_WITHIN_SECONDS
+        return min(1, wanted) if share is None and is_late else share
+
     async def _plan(self) -> None:
         """Tell the slots what there is to copy now; they notice what concerns them."""
         partitions = self._synced.partitions.keys()
-        self._shares = plan_slots(partitions, self._copies.slots_at_most, self._shares, self._hot.alone)
+        self._share = self._may_have()
+        if self._share is None and partitions:
+            return  # when Spark has any cores
+        self._shares = plan_slots(partitions, self._share or 0, self._shares, self._hot.alone)
         if self._running is None and not await self._begin():
             return
         self.generation.follow(self._assigned())
@@ -333,7 +377,3 @@ class Replication:
             return False
         self._running = asyncio.create_task(self.generation.run())
         return True
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"

@@ -24,8 +24,9 @@ from typing import Any
 
 from farshore.config.settings import FlowSettings, Settings
 from farshore.control.cycles import true_cycles
-from farshore.dataplane.spark import Java, close_session, has_ended, open_session, refuse_conflicts
+from farshore.dataplane.spark import Java, close_session, cores_of, open_session, refuse_conflicts
 from farshore.driver.assembly import flow_work
+from farshore.driver.cores import Cores
 from farshore.driver.figures import FlowFigures, FlowStatus
 from farshore.driver.flow import FlowDriver
 from farshore.driver.loop import DriverLoop
@@ -163,11 +164,12 @@ class Service:
         if cycles:
             raise ConfigError(cycles)
         submit = SparkSlots(session).submit if session is not None else None
+        cores = Cores(sum(slots.values()) if self._master is None else None)
         self._drivers = [
-            FlowDriver(flow_work(flow, self._loop, submit, slots.get(flow.flow, 0), once=self._once))
+            FlowDriver(flow_work(flow, self._loop, submit, slots.get(flow.flow, 0), cores, once=self._once))
             for flow in self._flows
         ]
-        watching = asyncio.create_task(self._watch(session)) if session is not None else None
+        watching = asyncio.create_task(self._watch(session, cores)) if session is not None else None
         await asyncio.gather(*(driver.run() for driver in self._drivers))
         if watching is not None:
             watching.cancel()
@@ -178,11 +180,13 @@ class Service:
         )
         return self._session
 
-    async def _watch(self, session: asyncio.Task[Any]) -> None:
+    async def _watch(self, session: asyncio.Task[Any], cores: Cores) -> None:
         """Until Spark cannot be had, or has ended: then all flows end."""
+        loop = asyncio.get_running_loop()
         try:
             opened = await asyncio.shield(session)
-            while not await in_thread(lambda: has_ended(opened), "a look at Spark"):
+            while (found := await in_thread(lambda: cores_of(opened), "a look at Spark")) is not None:
+                cores.note(found, loop.time())
                 await asyncio.sleep(_LOOK_AT_SPARK_SECONDS)
             self.error = SparkUnavailable(_SPARK_ENDED)
             _log.error(_SPARK_ENDED)

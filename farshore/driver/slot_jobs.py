@@ -101,6 +101,7 @@ class SlotJob:
             began = loop.time()
             outcome = await self._run_once()
             if outcome.error is None or self._ending.is_set():
+                self.attempt += not self.surely_ended  # which lets no lease name the one that may be alive
                 return outcome
             if outcome.error != self.failure:
                 _log.warning("%s ended and is started again: %s", self._name, outcome.error)

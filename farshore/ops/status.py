@@ -19,12 +19,17 @@ _ANSWER_SECONDS = 5.0
 _LISTEN_SECONDS = 30.0
 
 
+NOT_STARTED = "planned, not started"
+
+
 @dataclass(frozen=True, slots=True)
 class SlotStatus:
-    """`silent_since`: it has said nothing since then, while its driver goes on: it died, and is started again."""
+    """`silent_since`: it has said nothing since then, while its driver goes on: it died, and is started again. One that
+    has not `started` has never said anything: its report is made up of what is planned for it."""
 
     report: board.Report
     silent_since: float | None = None
+    started: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +66,10 @@ class FlowStatus:
         silent = sum(slot.silent_since is not None for slot in self.slots)
         if silent:
             return f"{silent} of {len(self.slots)} slots silent"
+        waiting = [slot.report for slot in self.slots if not slot.started]
+        if waiting and self.state is State.RUNNING:
+            partitions = sum(report.partitions for report in waiting)
+            return f"{len(waiting)} of {len(self.slots)} slots {NOT_STARTED}: {partitions} partitions are not copied"
         return f"partitions in trouble: {len(self.troubles)}" if self.troubles else None
 
 
@@ -126,7 +135,12 @@ def _slots(generation: int, picture: Picture, state: State) -> list[SlotStatus]:
         at = picture.reported_at.get(number, 0.0)
         silent = state is State.RUNNING and at < picture.lease_at - LAPSED_AFTER_SECONDS
         found.append(SlotStatus(report, at if silent else None))
-    return found
+    heard = {slot.report.slot for slot in found}
+    for number, plan in picture.plans.items():
+        if plan.generation == generation and plan.copied and number not in heard:
+            planned = board.Report(number, generation, NOT_STARTED, partitions=len(plan.copied))
+            found.append(SlotStatus(planned, started=False))
+    return sorted(found, key=lambda slot: slot.report.slot)
 
 
 def counts(upkeep: board.Upkeep) -> Iterator[str]:
@@ -183,8 +197,8 @@ def _slot_data(slot: SlotStatus) -> dict[str, Any]:
         "partitions": report.partitions,
         "records": report.records,
         "bytes": report.bytes,
-        "lag": report.lag,
-        "lag_seconds": report.lag_seconds,
+        "lag": report.lag if slot.started else None,
+        "lag_seconds": report.lag_seconds if slot.started else None,
         "held_bytes": report.held_bytes,
         "batches": {"as_is": as_is, "merged": merged, "anew": anew},
     }

@@ -1,4 +1,4 @@
-"""A real Spark standalone cluster on this machine: a master and two workers, from the jars that come with pyspark."""
+"""A real Spark standalone cluster on this machine: a master and workers, from the jars that come with pyspark."""
 
 from __future__ import annotations
 
@@ -18,16 +18,18 @@ JARS = Path(pyspark.__file__).parent / "jars"
 
 
 class SparkCluster:
-    """`url` is for `--master`. Two workers of two cores, on the loopback."""
+    """`url` is for `--master`. Workers have two cores, on the loopback."""
 
-    def __init__(self, home: Path, stack: ExitStack) -> None:
+    def __init__(self, home: Path, stack: ExitStack, workers: int = 2) -> None:
         self._home = home
         self._stack = stack
         port = free_port()
         self.url = f"spark://127.0.0.1:{port}"
         self._start("master", "org.apache.spark.deploy.master.Master", "--port", str(port), "--webui-port", "0")
         wait_until(lambda: "I have been elected leader" in self._said("master"), "a Spark master")
-        self.workers = [self._worker(number) for number in range(2)]
+        self.workers: list[BoundProcess] = []
+        for _ in range(workers):
+            self.add_worker()
 
     def executors(self) -> list[int]:
         """Those of our own workers: other Spark clusters may be on this machine."""
@@ -35,14 +37,14 @@ class SparkCluster:
         below = (pid for worker in self.workers for pid in descendants_of(worker.pid))
         return [pid for pid in below if "CoarseGrainedExecutorBackend" in everyone.get(pid, (0, ""))[1]]
 
-    def _worker(self, number: int) -> BoundProcess:
-        name = f"worker{number}"
+    def add_worker(self) -> None:
+        name = f"worker{len(self.workers)}"
         worker = self._start(
             name, "org.apache.spark.deploy.worker.Worker", "--cores", "2", "--memory", "1g", "--webui-port", "0",
             "--work-dir", str(self._home / name), self.url,
         )  # fmt: skip
         wait_until(lambda: "Successfully registered with master" in self._said(name), name)
-        return worker
+        self.workers.append(worker)
 
     def _start(self, name: str, main: str, *arguments: str) -> BoundProcess:
         spark_class = JARS.parent / "bin" / "spark-class"

@@ -27,7 +27,7 @@ def spark(tmp_path: Path) -> Iterator[SparkCluster]:
     home = tmp_path / "spark"
     home.mkdir()
     with ExitStack() as stack:
-        yield SparkCluster(home, stack)
+        yield SparkCluster(home, stack, workers=0)
 
 
 @contextmanager
@@ -79,6 +79,8 @@ def test_slots_move_when_an_executor_is_killed_and_when_a_worker_is_gone_and_not
         )
 
     metrics = free_port()
+    spark.add_worker()
+    spark.add_worker()
     with Load(source_cluster, topic, 4, rate=500) as load, running(mirror, spark, metrics) as program:
         wait_until_copying("on the Spark cluster")
         os.kill(spark.executors()[0], signal.SIGKILL)
@@ -93,3 +95,37 @@ def test_slots_move_when_an_executor_is_killed_and_when_a_worker_is_gone_and_not
     if support == "enabled":
         assert again == {}
     assert all(len(stretches) <= 2 for stretches in again.values()), again
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+def test_partitions_are_shared_out_over_the_cores_that_spark_has_when_workers_come_and_go(
+    source_cluster: Cluster, target_cluster: Cluster, topic: str, tmp_path: Path, spark: SparkCluster
+) -> None:
+    create_topic(source_cluster.bootstrap_servers, topic, 4)
+    mirror = Mirror(tmp_path, source_cluster, target_cluster, topic, **{"tasks.max": "4"})
+
+    def wait_until_copying(slots: int, where: str) -> None:
+        reached = load.count + 200
+        wait_until(lambda: mirror.has_copied(topic, reached), f"records copied {where}")
+        wait_until(lambda: shown_slots(mirror) == [(n, "running") for n in range(slots)], f"{slots} slots {where}")
+        wait_until(lambda: len(mirror.held()) == 4, f"slots for all partitions {where}")
+        wait_until(lambda: not_started() == 0, f"nothing that has not started {where}")
+
+    def not_started() -> float:
+        return mirror.metric(metrics, "farshore_slots_not_started", "target")["B"]
+
+    metrics = free_port()
+    with Load(source_cluster, topic, 4, rate=200) as load, running(mirror, spark, metrics) as program:
+        wait_until(lambda: shown_slots(mirror) == [(0, "planned, not started")], "its saying that there is no core")
+        wait_until(lambda: not_started() == 1, "metrics that say so too")
+        spark.add_worker()
+        wait_until_copying(2, "on two cores")
+        spark.add_worker()
+        wait_until_copying(4, "on four cores")
+        spark.workers[0].kill()
+        wait_until_copying(2, "on the cores that are left")
+        load.end()
+        wait_until(lambda: set(mirror.copied(topic)) == set(mirror.written(topic)), "all copied")
+        assert program.stop() == 0, program.said
+    assert "planned, not started: slot 0 with 4 partitions" in program.said

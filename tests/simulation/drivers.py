@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from farshore.control.topics import TopicSync
 from farshore.dataplane.assignment import Copied
+from farshore.driver.cores import Cores
 from farshore.driver.flow import FlowDriver
 from farshore.driver.generation import Generation
 from farshore.driver.parts import FlowWork
@@ -183,6 +184,7 @@ class DriverProcess:
                 new_job=new_job,
                 slots_at_most=world.setting.slots,
                 tasks_max=world.setting.slots,
+                cores=Cores(world.setting.slots),
             ),
         )
 

@@ -17,7 +17,7 @@ from farshore.dataplane.assignment import Copied, Gap, Limits
 from farshore.dataplane.bookkeeping import Books, board_records
 from farshore.dataplane.picture import Picture, read_picture
 from farshore.dataplane.task import ExactlyOnce, Order, Outcome
-from farshore.driver import generation
+from farshore.driver import generation, planned_slot
 from farshore.driver.generation import Generation
 from farshore.driver.slot_jobs import OrderOf
 from farshore.errors import KafkaError
@@ -435,7 +435,7 @@ def test_a_slot_that_is_wanted_again_while_it_ends_gets_another_job_with_attempt
 
 def test_a_plan_that_is_not_followed_is_written_again(monkeypatch: pytest.MonkeyPatch) -> None:
     """An unclean election may have taken it from the board."""
-    monkeypatch.setattr(generation, "_WRITE_AGAIN_SECONDS", 0.05)
+    monkeypatch.setattr(planned_slot, "_WRITE_AGAIN_SECONDS", 0.05)
 
     @in_a_loop
     async def run() -> None:
@@ -450,5 +450,55 @@ def test_a_plan_that_is_not_followed_is_written_again(monkeypatch: pytest.Monkey
             one.generation.follow([share("orders")])
             await asyncio.sleep(0.2)
             assert len(await one.plans()) == written
+
+    run()
+
+
+@pytest.mark.parametrize("surely", [True, False])
+def test_the_partitions_of_a_slot_that_never_began_move_when_it_can_no_longer_begin(
+    monkeypatch: pytest.MonkeyPatch, surely: bool
+) -> None:
+    """Spark has no core for it: it hears neither plan nor lease."""
+    monkeypatch.setattr(planned_slot, "_CANCEL_UNHEARD_SECONDS", 0.1)
+    monkeypatch.setattr(board, "LEASE_LASTS_SECONDS", -0.5)
+
+    @in_a_loop
+    async def run() -> None:
+        async with driven() as one:
+            one.generation.follow([share("orders"), share("bills")])
+            one.follows((await one.plans_until(2))[0])
+            one.generation.follow([(*share("bills"), *share("orders"))])
+            queued = one.jobs[1]
+            while "cancel" not in queued.calls:
+                await asyncio.sleep(0.01)
+            before = await one.plans()
+            assert not any(len(plan.copied) == 2 for plan in before), "nothing moves before it is over"
+            queued.surely_ended = surely
+            queued.attempt += not surely
+            queued.end()
+            began = asyncio.get_running_loop().time()
+            *_, taken_up = await one.plans_until(len(before) + 1)
+            waited = asyncio.get_running_loop().time() - began
+            assert (taken_up.slot, {each.partition.topic for each in taken_up.copied}) == (0, {"orders", "bills"})
+            assert surely or waited > 0.4, "an attempt that may live has to lapse first"
+
+    run()
+
+
+def test_a_slot_that_was_heard_of_is_not_cancelled_while_it_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(planned_slot, "_CANCEL_UNHEARD_SECONDS", 0.0)
+
+    @in_a_loop
+    async def run() -> None:
+        async with driven() as one:
+            one.generation.follow([share("orders"), share("bills")])
+            for plan in await one.plans_until(2):
+                one.follows(plan)
+            await asyncio.sleep(0.2)
+            assert one.generation.heard == {0, 1} == set(one.generation.submitted)
+            one.generation.follow([share("orders")])
+            await one.plans_until(3)
+            await asyncio.sleep(0.3)
+            assert one.jobs[1].calls == ["start"]
 
     run()

@@ -39,6 +39,15 @@ class Attempts:
         self.cancelled += 1
 
 
+class Cancelled(Attempts):
+    """Ends only when it is cancelled."""
+
+    async def ended(self) -> Ended:
+        while not self.cancelled:
+            await asyncio.sleep(0.01)
+        return await super().ended()
+
+
 async def order_of(_slot: int, _attempt: int) -> Order:
     return ORDER
 
@@ -100,6 +109,21 @@ def test_a_slot_that_is_asked_to_end_is_not_started_again() -> None:
         job.start()
         await until_over(job)
         assert attempts.begun == 0
+
+    run()
+
+
+@pytest.mark.parametrize("surely", [True, False])
+def test_an_attempt_that_may_be_alive_when_the_job_is_over_is_not_the_one_that_counts(surely: bool) -> None:
+    @in_a_loop
+    async def run() -> None:
+        attempts = Cancelled(Ended(Outcome(0, 5, "cancelled"), surely))
+        job = SlotJob(0, "A->B slot 0: 1 partition", order_of, lambda _: None, attempts)
+        job.start()
+        await asyncio.sleep(0.05)
+        job.cancel()
+        await until_over(job)
+        assert (attempts.begun, job.attempt) == (1, 0 if surely else 1)
 
     run()
 

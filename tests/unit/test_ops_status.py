@@ -12,7 +12,7 @@ from farshore.dataplane.picture import Picture
 from farshore.model import TopicPartition
 from farshore.ops.handing_back import how_to_start
 from farshore.ops.sight import Sight, State, state_of
-from farshore.ops.status import counts, data, summary
+from farshore.ops.status import NOT_STARTED, counts, data, summary
 
 __all__ = ["read_text"]
 
@@ -74,6 +74,22 @@ def test_slots_of_earlier_generations_and_ended_ones_are_left_out_and_silent_one
     lapsed = summary("A->B", Sight(State.LAPSED, picture))
     assert lapsed.since == 1000.0
     assert [each.silent_since for each in lapsed.slots] == [None, None]
+
+
+def test_a_planned_slot_that_was_never_heard_of_is_shown_and_its_lag_is_not_known() -> None:
+    copied = tuple(Copied(TopicPartition("orders", n), TopicPartition("A.orders", n)) for n in range(2))
+    picture = Picture(
+        lease=board.Lease(3),
+        lease_at=1000.0,
+        plans={0: board.Plan(0, 3, 1, copied[:1]), 1: board.Plan(1, 3, 2, copied), 2: board.Plan(2, 2, 9, copied)},
+        reports={0: report(0, partitions=1), 1: report(1, generation=2)},
+        reported_at={0: 999.5, 1: 999.5},
+    )
+    status = summary("A->B", Sight(State.RUNNING, picture))
+    assert [(each.report.slot, each.report.state) for each in status.slots] == [(0, "running"), (1, NOT_STARTED)]
+    assert status.problem == "1 of 2 slots planned, not started: 2 partitions are not copied"
+    slots = data([status])["flows"][0]["slots"]
+    assert [(slot["partitions"], slot["lag"], slot["lag_seconds"]) for slot in slots] == [(1, 0, 0.0), (2, None, None)]
 
 
 def test_the_json_is_whole_and_its_times_are_readable() -> None:
