@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
+from pathlib import Path
 
 from rich.console import Console
 from rich.table import Table
@@ -96,11 +97,17 @@ class _UtcFormatter(logging.Formatter):
     converter = staticmethod(time.gmtime)
 
 
+def _is_of_use(record: logging.LogRecord) -> bool:
+    """When Java dies, py4j tells so with a traceback, and by the root logger. We say it in words of our own."""
+    return record.levelno >= logging.WARNING or "py4j" not in Path(record.pathname).parts
+
+
 class _ConsoleHandler(logging.Handler):
     def __init__(self, console: Console) -> None:
         super().__init__()
         self._console = console
         self.setFormatter(_UtcFormatter("%(asctime)s %(levelname)s %(message)s", "%Y-%m-%dT%H:%M:%SZ"))
+        self.addFilter(_is_of_use)
 
     def emit(self, record: logging.LogRecord) -> None:
         style = "yellow" if record.levelno >= logging.WARNING else "dim"
