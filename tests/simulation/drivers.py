@@ -21,7 +21,6 @@ from farshore.kafka.lock import FlowLock, LockPlace
 from farshore.kafka.raw import RawCluster
 from farshore.model import TopicPartition
 from simulation.holders import GROUP
-from simulation.shares import Share
 from simulation.slots import SlotProcess
 from simulation.source import REMOTE, TOPIC
 from simulation.spark import Spark, SparkJob
@@ -47,7 +46,6 @@ class DriverProcess:
         self._lock: FlowLock | None = None
         self.over = self.stopping = False
         self.spark: Spark | None = None
-        self._followed: tuple[Generation, list[Share]] | None = None
         self.loop.call_soon(self._begin)
 
     @property
@@ -123,15 +121,9 @@ class DriverProcess:
         generation, shares = self.generation, self.world.shares
         if generation is None:
             return
-        before = self._shares_of(generation)
-        after = shares.without(before, partition) if partition else shares.moved(before)
-        self._followed = generation, after
-        generation.follow(after)
-
-    def _shares_of(self, generation: Generation) -> list[Share]:
-        if self._followed is None or self._followed[0] is not generation:
-            self._followed = generation, self.world.shares.first()
-        return self._followed[1]
+        before = [tuple(share) for share in generation._wanted]
+        at_most = min(self.world.setting.slots, self.spark.cores if self.spark is not None else 1)
+        generation.follow(shares.without(before, partition) if partition else shares.moved(before, at_most))
 
     def kill(self) -> None:
         """Its Spark dies with it, or some of it lives on until it notices, or does not."""
@@ -163,7 +155,7 @@ class DriverProcess:
             await asyncio.sleep(_LOOK_EVERY)
             generation = self.generation
             if generation is not None and not self.world.chances.faulty:
-                while not self.world.shares.complete(self._shares_of(generation)):
+                while generation._wanted and not self.world.shares.complete(generation._wanted):
                     self.move()
 
     def _work(self, slots: SparkSlots) -> FlowWork:

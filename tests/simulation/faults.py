@@ -172,6 +172,7 @@ STRIKES: dict[str, tuple[float, Strike]] = {
     "move and kill": (0.4, driver_faults.move_and_kill),
     "long cut": (0.12, outages.cut_for_long),
     "cluster away": (0.12, outages.take_away),
+    "cluster half open": (0.3, outages.open_half),
     "board slow": (0.25, outages.slow_board),
     "foreign": (0.7, _foreign),
     "forget producers": (1, _forget_producers),
@@ -203,7 +204,7 @@ KINDS = (*STRIKES, *PASSIVE, *Fate, "aimed request", "aimed step")
 
 STRUCTURAL = (
     "kill slot", "freeze slot", "suspend slot", "lose executor", "kill driver", "stop driver", "freeze driver", "suspend host", "cut",
-    "half open", "move", "aimed move", "move and kill", "spark hangs", "spark ends", "long cut", "cluster away", "fence", "elect", "broker restart", "lose lock", "coordinator",
+    "half open", "move", "aimed move", "move and kill", "spark hangs", "spark ends", "long cut", "cluster away", "cluster half open", "fence", "elect", "broker restart", "lose lock", "coordinator",
 )  # fmt: skip
 """Those that kill, freeze, cut, move, fence or elect."""
 

@@ -7,7 +7,8 @@ import sys
 import time
 from collections.abc import Iterable, Sequence
 
-from simulation.mutations import MUTATIONS, Mutation
+from simulation.mutation import Mutation
+from simulation.mutations import MUTATIONS
 from simulation.trace import Violation
 from simulation.world import simulate
 

@@ -6,12 +6,12 @@ known to go wrong with it; without it that world is one like all others.
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from simulation import holes
+from simulation.driver_mutations import DRIVER_MUTATIONS
 from simulation.fates import Aim, Fate
+from simulation.mutation import Mutation
 from simulation.network import Weather
 from simulation.setting import Flavour, Options
 
@@ -19,39 +19,8 @@ _EXACTLY = Options(exactly_once=True, crowd=False)
 _AT_LEAST = Options(exactly_once=False, crowd=False)
 
 
-_WRONG = (
-    "DOUBLED", "LOST", "REORDERED", "POSITION AHEAD", "WRITES WITHOUT LEASE", "WRITES AFTER ANOTHER", "GAP UNTOLD",
-    "GAP TOO LARGE", "ABORTED POSITION LEFT", "UNKNOWN", "GAP WITHOUT LOSS",
-)  # fmt: skip
 _STUCK = ("STUCK", "SLOW", "LOST")
 _CONTENTS = ("DOUBLED", "LOST", "REORDERED", "POSITION AHEAD")
-
-
-@dataclass(frozen=True, slots=True)
-class Mutation:
-    """`seed` is that of the world that finds it, with `options`; `python -m simulation.hunt` looks for another one.
-
-    `shows` are the violations that tell of it: a world that takes longer may do so for any reason.
-    """
-
-    name: str
-    hole: str
-    patches: Callable[[], list[holes.Patch]]
-    options: Options
-    seed: int
-    shows: tuple[str, ...] = _WRONG
-
-    @contextlib.contextmanager
-    def applied(self) -> Iterator[None]:
-        before = [(owner, name, owner.__dict__[name]) for owner, name, _ in self.patches()]
-        try:
-            for owner, name, instead in self.patches():
-                setattr(owner, name, instead)
-            yield
-        finally:
-            for owner, name, was in before:
-                setattr(owner, name, was)
-
 
 _BACK_AND_FORTH = replace(
     _EXACTLY,
@@ -136,12 +105,6 @@ _ABORTING = replace(
 )
 """What was copied by a transaction that is aborted is no more when it is to be copied again."""
 _OTHER_LOG = ("LOST", "STUCK", "REORDERED", "DOUBLED")
-
-_RIVALS = Options(
-    crowd=False,
-    settings=(("standby", True), ("partitions", 2), ("slots", 1)),
-    often=(("freeze driver", 15.0), ("kill driver", 6.0), ("lose lock", 0.0)),
-)
 
 MUTATIONS = (
     Mutation(
@@ -300,12 +263,5 @@ MUTATIONS = (
         20015,
         ("WRITES WITHOUT LEASE",),
     ),
-    Mutation(
-        "E1",
-        "the lock is held until the coordinator denies it",
-        holes.the_lock_is_held_until_the_coordinator_denies_it,
-        _RIVALS,
-        20032,
-        ("TWO HOLDERS",),
-    ),
+    *DRIVER_MUTATIONS,
 )

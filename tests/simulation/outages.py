@@ -26,6 +26,19 @@ def cut_for_long(world: World, chance: Random) -> bool:
     return True
 
 
+def open_half(world: World, chance: Random) -> bool:
+    """Nothing goes over the connections of a process to a cluster any more, and neither side is told; new ones work."""
+    loops, alias = world.living_loops, chance.choice("AB")
+    if not loops:
+        return False
+    loop = chance.choice(loops)
+    for each in world.network.connections:
+        if each.loop is loop and each.cluster.alias == alias:
+            each.deaf = True
+    world.trace.event(f"connections of {loop.name} to {alias} are half open")
+    return True
+
+
 def take_away(world: World, chance: Random) -> bool:
     """All brokers of a cluster go down, and come back with what they had."""
     away(world, chance.choice(("A", "B", "B")), chance.choice(_AWAY_SECONDS))

@@ -34,9 +34,12 @@ class Report:
     def __init__(self) -> None:
         self.tally = Tally()
         self.violations: dict[str, list[int]] = {}
+        self._slowest = (-1.0, 0)
+        """The longest time that a world took to catch up, and its seed."""
 
     def add(self, tally: Tally, seed: int, _: str, violations: Sequence[Violation]) -> None:
         self.tally.add(tally)
+        self._slowest = max(self._slowest, (tally.slowest_catching_up, seed))
         for kind in dict.fromkeys(violation.kind for violation in violations):
             self.violations.setdefault(kind, []).append(seed)
 
@@ -54,7 +57,7 @@ class Report:
         lines = [
             f"{tally.worlds} worlds, {tally.simulated_seconds / 3600:.1f} simulated hours in {tally.cpu_seconds:.0f} s of CPU, "
             f"{tally.requests:,} requests",
-            f"slowest catching up {tally.slowest_catching_up:.0f} s, most held {tally.most_held:.0%} of the budget, "
+            f"slowest catching up {tally.slowest_catching_up:.0f} s (world {self._slowest[1]}), most held {tally.most_held:.0%} of the budget, "
             f"slowest stop at the end {tally.slowest_stop:.1f} s",
             f"{self.structural:,} faults killed, froze, cut, moved, fenced or elected",
             "",

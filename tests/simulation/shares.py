@@ -1,4 +1,4 @@
-"""Which slot is to copy what, as a driver wants it: at first by chance, and then something else now and then."""
+"""Which slot is to copy what: as the driver plans it, and then something else now and then."""
 
 from __future__ import annotations
 
@@ -16,7 +16,6 @@ Share = tuple[Copied, ...]
 
 class Shares:
     def __init__(self, setting: Setting, chances: Chances) -> None:
-        self._slots = setting.slots
         self._chance = chances.of("move")
         self._home: dict[TopicPartition, int] = {}
         takes = Target(merge_below=setting.merge_below, max_message_bytes=setting.max_message_bytes)
@@ -25,15 +24,12 @@ class Shares:
             for number in range(setting.partitions)
         ]
 
-    def first(self) -> list[Share]:
-        shares: list[list[Copied]] = [[] for _ in range(self._slots)]
-        for copied in self.all:
-            self._chance.choice(shares).append(copied)
-        return [tuple(share) for share in shares]
-
-    def moved(self, shares: Sequence[Share]) -> list[Share]:
-        """One partition goes to another slot, or to none for a while; at times there is a slot more, or one less."""
+    def moved(self, shares: Sequence[Share], at_most: int) -> list[Share]:
+        """One partition goes to another slot, or to none for a while; at times all of them go by chance, or there is a
+        slot more, `at_most` of them, or one less."""
         changed, chance = [list(share) for share in shares], self._chance
+        if not changed:
+            return []
         given = {copied.partition for share in shares for copied in share}
         idle = [copied for copied in self.all if copied.partition not in given]
         if idle:
@@ -44,7 +40,11 @@ class Shares:
         elif len(changed) > 1 and chance.random() < 0.1:
             last = changed.pop()
             changed[0] += last
-        elif len(changed) < self._slots and chance.random() < 0.5:
+        elif chance.random() < 0.05:
+            changed = [[] for _ in changed]
+            for copied in self.all:
+                chance.choice(changed).append(copied)
+        elif len(changed) < at_most and chance.random() < 0.5:
             changed.append([changed[0].pop()] if changed[0] else [])
         elif donors := [share for share in changed if share]:
             donor = chance.choice(donors)

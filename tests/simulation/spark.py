@@ -54,6 +54,11 @@ class Spark:
         self._untold: list[tuple[Callable[..., None], tuple[object, ...]]] = []
         self.session = driver.loop.create_task(self._open())
 
+    @property
+    def cores(self) -> int:
+        """Of the executors that it has now."""
+        return sum(executor.cores for executor in self.executors if not executor.lost)
+
     async def _open(self) -> Spark:
         world, chance = self.world, self.world.chances.of("spark start")
         seconds, fate = chance.choice(_START_SECONDS), chance.random()

@@ -9,7 +9,8 @@ from collections.abc import Iterator
 import pytest
 
 from simulation.hunt import caught, hunt
-from simulation.mutations import MUTATIONS, Mutation
+from simulation.mutation import Mutation
+from simulation.mutations import MUTATIONS
 from simulation.world import simulate
 
 _SECONDS, _WORLDS = 300.0, 2000

@@ -1,0 +1,53 @@
+"""Holes of drivers: of their locks, their claims, and what they wait for."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from simulation import driver_holes, holes
+from simulation.mutation import Mutation
+from simulation.setting import Flavour, Options
+
+_TWO_WRITE = ("WRITES AFTER ANOTHER", "TWO WRITERS", "TWO DRIVERS")
+_RIVALS = Options(
+    crowd=False,
+    settings=(("standby", True), ("partitions", 2), ("slots", 1)),
+    often=(("freeze driver", 15.0), ("kill driver", 6.0), ("lose lock", 0.0)),
+)
+_SMALL = (("partitions", 2), ("slots", 1), ("standby", True), ("executors", (3,)), ("distances", ()))
+_NO_OUTAGES = (("long cut", 0.0), ("cluster away", 0.0))
+_TAKEN_OVER = Options(
+    exactly_once=False,
+    crowd=False,
+    settings=_SMALL,
+    often=(("lose lock", 12.0), ("cut", 5.0), ("kill driver", 4.0), *_NO_OUTAGES),
+)
+"""Drivers take the flow from each other again and again, and slots do not see the board."""
+_HALF_HEARD = replace(
+    _TAKEN_OVER,
+    flavour=Flavour.BOARD_TRUNCATED,
+    settings=(*_SMALL, ("changes_every", 0.8)),
+    often=(("lose lock", 6.0), ("cut", 10.0), ("kill driver", 8.0), ("cluster away", 0.0)),
+)
+"""The board loses leases that a standby has not heard."""
+_LOST_AND_ALIVE = replace(_TAKEN_OVER, often=(("lose executor", 25.0), ("cut", 8.0), *_NO_OUTAGES))
+"""Slots live on that Spark has lost sight of, and do not see the board."""
+
+DRIVER_MUTATIONS = (
+    Mutation(
+        "E1",
+        "the lock is held until the coordinator denies it",
+        holes.the_lock_is_held_until_the_coordinator_denies_it,
+        _RIVALS,
+        20032,
+        ("TWO HOLDERS",),
+    ),
+    Mutation(
+        "E2",
+        "the slots of an earlier driver are not waited for",
+        driver_holes.slots_of_an_earlier_driver_are_not_waited_for,
+        _TAKEN_OVER,
+        20054,
+        _TWO_WRITE,
+    ),
+)
