@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from farshore.dataplane.picture import Picture
 from farshore.driver import takeover
 from farshore.driver.generation import Generation
 from simulation.holes import Patch
@@ -16,10 +15,6 @@ async def _at_once(*_: Any, **__: Any) -> None:
 
 def slots_of_an_earlier_driver_are_not_waited_for() -> list[Patch]:
     return [(takeover, "_until_lapsed", _at_once)]
-
-
-def waits_from_leases_that_were_half_heard() -> list[Patch]:
-    return [(Picture, "has_listened_since", lambda *_: True)]
 
 
 def attempts_begin_beside_those_before() -> list[Patch]:

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from simulation import driver_holes, holes
 from simulation.mutation import Mutation
-from simulation.setting import Flavour, Options
+from simulation.setting import Options
 
 _TWO_WRITE = ("WRITES AFTER ANOTHER", "TWO WRITERS", "TWO DRIVERS")
 _RIVALS = Options(
@@ -23,13 +23,6 @@ _TAKEN_OVER = Options(
     often=(("lose lock", 12.0), ("cut", 5.0), ("kill driver", 4.0), *_NO_OUTAGES),
 )
 """Drivers take the flow from each other again and again, and slots do not see the board."""
-_HALF_HEARD = replace(
-    _TAKEN_OVER,
-    flavour=Flavour.BOARD_TRUNCATED,
-    settings=(*_SMALL, ("changes_every", 0.8)),
-    often=(("lose lock", 6.0), ("cut", 10.0), ("kill driver", 8.0), ("cluster away", 0.0)),
-)
-"""The board loses leases that a standby has not heard."""
 _LOST_AND_ALIVE = replace(_TAKEN_OVER, often=(("lose executor", 25.0), ("cut", 8.0), *_NO_OUTAGES))
 """Slots live on that Spark has lost sight of, and do not see the board."""
 
@@ -48,6 +41,14 @@ DRIVER_MUTATIONS = (
         driver_holes.slots_of_an_earlier_driver_are_not_waited_for,
         _TAKEN_OVER,
         20054,
+        _TWO_WRITE,
+    ),
+    Mutation(
+        "E3",
+        "an attempt of a slot begins beside the one before",
+        driver_holes.attempts_begin_beside_those_before,
+        _LOST_AND_ALIVE,
+        20000,
         _TWO_WRITE,
     ),
 )

@@ -46,6 +46,8 @@ class DriverProcess:
         self._lock: FlowLock | None = None
         self.over = self.stopping = False
         self.spark: Spark | None = None
+        setting = world.setting
+        self._cores = Cores(None if setting.is_cluster else setting.slots)
         self.loop.call_soon(self._begin)
 
     @property
@@ -85,6 +87,8 @@ class DriverProcess:
         try:
             await asyncio.shield(spark.session)
             while not spark.ended:
+                if not spark.hung:
+                    self._cores.note(spark.cores, self.loop.time())
                 await asyncio.sleep(_LOOK_AT_SPARK_EVERY)
         except SparkUnavailable:
             pass
@@ -176,7 +180,7 @@ class DriverProcess:
                 new_job=new_job,
                 slots_at_most=world.setting.slots,
                 tasks_max=world.setting.slots,
-                cores=Cores(world.setting.slots),
+                cores=self._cores,
             ),
         )
 

@@ -104,6 +104,11 @@ class Setting:
     distances: tuple[tuple[str, float], ...] = ()
 
     @property
+    def is_cluster(self) -> bool:
+        """Spark has executors elsewhere: on one machine there is a core for every slot, and this is known."""
+        return len(self.executors) > 1 or self.executors[0] <= self.slots
+
+    @property
     def words(self) -> str:
         delivery = "exactly once" if self.exactly_once else "at least once"
         return f"{self.flavour}, {delivery}, {self.partitions} partitions, {self.slots} slots"
@@ -145,8 +150,9 @@ def drawn(chances: Chances, options: Options) -> Setting:
 
 
 def _executors(chance: Random, slots: int) -> tuple[int, ...]:
-    """One with a core for every slot and some more, as on one machine; or several, with just enough of them."""
-    return chance.choice(((slots + 2,), (slots + 2,), (1,) * slots, (1,) * (slots + 1), (2,) * slots))
+    """One with a core for every slot and some more, as on one machine; or several, with few cores or just enough."""
+    local, fewer = (slots + 2,), (1,) * max(1, slots - 1)
+    return chance.choice((local, local, local, (1,) * slots, (1,) * (slots + 1), (2,) * slots, fewer, (1,)))
 
 
 def _distances(chances: Chances) -> tuple[tuple[str, float], ...]:

@@ -88,12 +88,15 @@ class Spark:
             job.begin(executor)
 
     def lose(self, executor: Executor, back_after: float) -> None:
-        """Its jobs have failed, as far as Spark knows. Some of what runs there runs on until it notices, if it does."""
-        chance = self.world.chances.of("lose executor")
+        """Its jobs have failed, as far as Spark knows. Some of what runs there runs on until it notices, if it does, and
+        some of that does not see the board either."""
+        chance, board = self.world.chances.of("lose executor"), self.world.log("B", self.world.board_topic, 0)
         executor.lost = True
         for process in executor.running:
             process.lose_executor()
-            fate = chance.random()
+            fate, unseen = chance.random(), chance.choice((0, 0, 3, 8))
+            if board is not None and unseen:
+                self.world.network.cut(process.loop.name, "B", board.leader, unseen)
             if fate < 0.4:
                 self.world.line.after(chance.choice((0.0, 0.5, 3)), process.kill)
             elif fate < 0.8:
