@@ -19,3 +19,7 @@ def slots_of_an_earlier_driver_are_not_waited_for() -> list[Patch]:
 
 def attempts_begin_beside_those_before() -> list[Patch]:
     return [(Generation, "_until_the_attempt_before_is_over", _at_once)]
+
+
+def jobs_that_spark_has_not_begun_are_waited_for() -> list[Patch]:
+    return [(Generation, "_is_heard_of", lambda *_: True)]

@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 from simulation import driver_holes, holes
+from simulation.faults import KINDS
 from simulation.mutation import Mutation
-from simulation.setting import Options
+from simulation.setting import Flavour, Options
 
 _TWO_WRITE = ("WRITES AFTER ANOTHER", "TWO WRITERS", "TWO DRIVERS")
 _RIVALS = Options(
@@ -25,6 +26,19 @@ _TAKEN_OVER = Options(
 """Drivers take the flow from each other again and again, and slots do not see the board."""
 _LOST_AND_ALIVE = replace(_TAKEN_OVER, often=(("lose executor", 25.0), ("cut", 8.0), *_NO_OUTAGES))
 """Slots live on that Spark has lost sight of, and do not see the board."""
+_WELL = Options(
+    crowd=False,
+    left_out=frozenset((*KINDS, *Flavour)),
+    settings=(
+        ("partitions", 2),
+        ("records", 20),
+        ("slots", 2),
+        ("standby", False),
+        ("executors", (4,)),
+        ("distances", ()),
+    ),
+)
+"""Nothing goes wrong: what such worlds show is how drivers are stopped on their way."""
 
 DRIVER_MUTATIONS = (
     Mutation(
@@ -32,7 +46,7 @@ DRIVER_MUTATIONS = (
         "the lock is held until the coordinator denies it",
         holes.the_lock_is_held_until_the_coordinator_denies_it,
         _RIVALS,
-        20032,
+        20033,
         ("TWO HOLDERS",),
     ),
     Mutation(
@@ -40,7 +54,7 @@ DRIVER_MUTATIONS = (
         "the slots of an earlier driver are not waited for",
         driver_holes.slots_of_an_earlier_driver_are_not_waited_for,
         _TAKEN_OVER,
-        20054,
+        20284,
         _TWO_WRITE,
     ),
     Mutation(
@@ -48,7 +62,15 @@ DRIVER_MUTATIONS = (
         "an attempt of a slot begins beside the one before",
         driver_holes.attempts_begin_beside_those_before,
         _LOST_AND_ALIVE,
-        20000,
+        20036,
         _TWO_WRITE,
+    ),
+    Mutation(
+        "E4",
+        "a stop waits for jobs that Spark has not begun",
+        driver_holes.jobs_that_spark_has_not_begun_are_waited_for,
+        _WELL,
+        20005,
+        ("SLOW STOP",),
     ),
 )

@@ -152,6 +152,9 @@ class DriverProcess:
         if not task.cancelled() and (error := task.exception()) is not None:
             said = "".join(traceback.format_exception(error))
             self.world.trace.fail("CRASH", f"{self.name}: {said[-1200:]}")
+        elif not self.stopping:
+            failure = self.driver.failure if self.driver is not None else None
+            self.world.trace.fail("ENDED", f"{self.name} has ended by itself: {failure}")
 
     async def _complete(self) -> None:
         """When faults are over, no partition stays without a slot."""

@@ -109,6 +109,16 @@ class Setting:
         return len(self.executors) > 1 or self.executors[0] <= self.slots
 
     @property
+    def hardships(self) -> list[str]:
+        """What is so for the whole of the world, for the table."""
+        found = {
+            "distance": bool(self.distances),
+            "fewer cores than slots": sum(self.executors) < self.slots,
+            "two standbys": self.standby and self.standbys > 1,
+        }
+        return [kind for kind, is_so in found.items() if is_so]
+
+    @property
     def words(self) -> str:
         delivery = "exactly once" if self.exactly_once else "at least once"
         return f"{self.flavour}, {delivery}, {self.partitions} partitions, {self.slots} slots"

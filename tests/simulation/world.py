@@ -43,6 +43,7 @@ from simulation.shares import Shares
 from simulation.slots import SlotProcess
 from simulation.source import REMOTE, TOPIC, Source
 from simulation.steps import Steps
+from simulation.stops import start_and_stop, stop_all
 from simulation.tally import Tally
 from simulation.timeline import EPOCH, Livelock, ProcessLoop, Timeline
 from simulation.trace import Trace
@@ -51,8 +52,6 @@ from simulation.truncations import Truncations
 
 TRANSACTION_SECONDS = 20.0
 _CAUGHT_UP_WITHIN, _GIVEN_UP_AFTER = 60.0, 120.0
-_STOPPED_WITHIN, _ROUND_TRIPS = 3.0, 4
-_LINGERS_AT_MOST = 20.0
 _LOOK_EVERY = 0.5
 _MARKER_DELAYS = (0.001, 0.005, 0.02, 0.2)
 
@@ -85,7 +84,7 @@ class World(Host):
         self.slots: list[SlotProcess] = []
         self.drivers: list[DriverProcess] = []
         self.nature = ProcessLoop(self.line, "nature")
-        self.over = self.never_caught_up = self._ending = False
+        self.over = self.never_caught_up = self.ending = False
         self._names: dict[str, int] = {}
         self._appended: dict[tuple[str, int, int], tuple[float, str]] = {}
         self._odd_answers = OddAnswers(self)
@@ -160,7 +159,7 @@ class World(Host):
 
     def add_driver(self) -> None:
         """None is started any more once all are asked to end: it would not have been asked."""
-        if self._ending:
+        if self.ending:
             return
         driver = DriverProcess(self, self.unique("D"))
         self.drivers.append(driver)
@@ -264,6 +263,8 @@ class World(Host):
 
     async def live(self) -> None:
         self._expire()
+        for kind in self.setting.hardships:
+            self.tally.fault(kind)
         outages.at_the_start(self)
         self.add_driver()
         for _ in range(self.setting.standbys if self.setting.standby else 0):
@@ -282,8 +283,8 @@ class World(Host):
         self._checks.aborted_positions()
         await self._translation.check_at_the_end()
         if not self.never_caught_up:
-            await self._stop()
-            await self._start_and_stop()
+            await stop_all(self)
+            await start_and_stop(self)
         self.over = True
 
     def _calm_down(self) -> None:
@@ -328,37 +329,6 @@ class World(Host):
         for _ in self.clusters["B"].expire_transactions():
             self.tally.fault("transaction expired")
         self.line.after(1.0, self._expire)
-
-    async def _stop(self) -> None:
-        """Ask all to end. With all well it takes three seconds at most; what went wrong may still hold up a slot."""
-        give_up_at = self.line.now + _LINGERS_AT_MOST
-        while self.network.lingers and self.line.now < give_up_at:
-            await asyncio.sleep(0.1)
-        self._ending = True
-        asked, well = self.line.now, all(slot.hears for slot in self.living_slots)
-        for driver in self.drivers:
-            driver.stop()
-        await self._have_ended(self.drivers, asked, well=well)
-
-    async def _start_and_stop(self) -> None:
-        """With all well, whatever a driver is at: most often in its first moments."""
-        chance = self.chances.of("last stop")
-        driver = DriverProcess(self, self.unique("D"))
-        after = chance.uniform(0, chance.choice((0.05, 0.05, 2, 15)))
-        await asyncio.sleep(after)
-        self.trace.event(f"{driver.name} is stopped {after:.3f} s after its start")
-        driver.stop()
-        await self._have_ended([driver], self.line.now, well=True)
-
-    async def _have_ended(self, drivers: list[DriverProcess], asked: float, *, well: bool) -> None:
-        while not all(driver.over for driver in drivers) and self.line.now - asked < 60:
-            await asyncio.sleep(0.1)
-        took = self.line.now - asked
-        self.tally.slowest_stop = max(self.tally.slowest_stop, took)
-        # Positions, reports and leases are some round trips one after the other.
-        far = _ROUND_TRIPS * 2 * max((seconds for _, seconds in self.setting.distances), default=0.0)
-        if took > _STOPPED_WITHIN + far and well:
-            self.trace.fail("SLOW STOP", f"it took {took:.1f} s to stop, with nothing wrong")
 
 
 def simulate(seed: int, options: Options = ANY) -> World:
