@@ -24,7 +24,8 @@ from farshore.config.security import Connection, read_connection
 from farshore.config.settings import AdminTuning, Client
 from farshore.errors import BadArgument, ConfigError, MalformedRecord, RequestRefused
 from farshore.kafka.cluster import Cluster
-from farshore.kafka.internal_topics.reader import read_committed
+from farshore.kafka.internal_topics.blocking import on_cluster
+from farshore.kafka.internal_topics.reader import read_topic
 from farshore.model import Checkpoint, TopicPartition
 from farshore.naming import DEFAULT_POLICY, DEFAULT_SEPARATOR, IdentityPolicy, ReplicationPolicy, policy
 from farshore.selection.javaregex import JavaPattern
@@ -137,8 +138,11 @@ class Place:
         if topic not in self.topics():
             said = f"{self.alias}: there is no topic {topic}: nobody writes checkpoints of {source} here"
             raise RequestRefused(said, cluster=self.alias, code="UNKNOWN_TOPIC_OR_PARTITION", retriable=False)
-        records = read_committed(
-            self.connection, cluster=self.alias, topic=topic, partitions=1, request_timeout=timeout
+        records = on_cluster(
+            self.connection,
+            self.alias,
+            lambda cluster: read_topic(cluster, topic, 1, patience=timeout),
+            request_timeout=timeout,
         )
         for record in records:
             try:

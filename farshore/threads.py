@@ -1,4 +1,4 @@
-"""Calls that block and cannot be cancelled, awaited from an event loop.
+"""Calls that block and cannot be cancelled: awaited from an event loop, or made side by side.
 
 Each has a daemon thread of its own. The threads of asyncio's executor are joined when a program ends, so that one call
 into a library that hangs would keep it from ending.
@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TypeVar
 
 ResultT = TypeVar("ResultT")
@@ -43,3 +43,27 @@ async def in_thread(call: Callable[[], ResultT], name: str) -> ResultT:
 
     threading.Thread(target=work, name=name, daemon=True).start()
     return await outcome
+
+
+def side_by_side(calls: Sequence[Callable[[], ResultT]], name: str) -> list[ResultT]:
+    """What each of the calls returns, in their order, for a caller that waits. The first error is raised when all have
+    ended. An interrupt, as by Ctrl-C, leaves them to end by themselves."""
+    results: dict[int, ResultT] = {}
+    errors: list[BaseException] = []
+
+    def work(number: int, call: Callable[[], ResultT]) -> None:
+        try:
+            results[number] = call()
+        except BaseException as error:
+            errors.append(error)
+
+    threads = [
+        threading.Thread(target=work, args=each, name=f"{name} {each[0]}", daemon=True) for each in enumerate(calls)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    if errors:
+        raise errors[0]
+    return [results[number] for number in range(len(calls))]

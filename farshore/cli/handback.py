@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import os
 import sys
-from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 
 import typer
 from rich.console import Console
@@ -16,6 +15,7 @@ from farshore.errors import CommandRefused, FarshoreError
 from farshore.ops.as_mm2_reads import Checked
 from farshore.ops.flows import flows_meant, named
 from farshore.ops.handing_back import HandedBack, hand_back
+from farshore.threads import side_by_side
 
 _ROWS = 40
 
@@ -23,11 +23,10 @@ _ROWS = 40
 def handback(config: ConfigFiles, flow: SomeFlows = None, secrets: SecretsDir = None) -> None:
     """End a running Farshore, and check that MirrorMaker 2 can go on where it stopped."""
     settings = flows_meant(load(config, secrets_dir=secrets), flow)
-    with ThreadPoolExecutor(len(settings)) as pool:
-        try:
-            results = list(pool.map(_attempt, settings))
-        except KeyboardInterrupt:
-            os._exit(130)  # without waiting for a Farshore that does not end; nothing has been written but the request
+    try:
+        results = side_by_side([partial(_attempt, each) for each in settings], "handback")
+    except KeyboardInterrupt:  # a Farshore that does not end is not waited for; nothing was written but the request
+        raise typer.Exit(130) from None
     if not any(results):
         raise CommandRefused(f"Farshore has never run {named([each.flow for each in settings])}: nothing to hand back")
     done = [each for each in results if isinstance(each, HandedBack)]

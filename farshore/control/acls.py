@@ -19,8 +19,8 @@ from dataclasses import replace
 from farshore.config.settings import FlowSettings
 from farshore.control.problems import Problem
 from farshore.errors import PermissionDenied
-from farshore.kafka.acls import TopicAcl, create_topic_acls, topic_acls
-from farshore.kafka.cluster import Cluster
+from farshore.kafka.admin import Admin
+from farshore.kafka.facts import TopicAcl
 from farshore.selection import selects_topic
 
 _log = logging.getLogger(__name__)
@@ -59,7 +59,7 @@ class AclsPass:
 
     name = "ACLs"
 
-    def __init__(self, flow: FlowSettings, source: Cluster, target: Cluster) -> None:
+    def __init__(self, flow: FlowSettings, source: Admin, target: Admin) -> None:
         self._flow = flow
         self._source = source
         self._target = target
@@ -72,16 +72,16 @@ class AclsPass:
             return 0.0
         return settings.sync_topic_acls_interval.total_seconds()
 
-    def run(self) -> list[Problem]:
+    async def run(self) -> list[Problem]:
         """Every ACL has its own fate. Raises KafkaError where ACLs cannot be seen at all."""
-        theirs = self._look(self._source)
-        there = None if theirs is None else self._look(self._target)
+        theirs = await self._look(self._source)
+        there = None if theirs is None else await self._look(self._target)
         if theirs is None or there is None:
             self._tell_no_authorizer(self._source if theirs is None else self._target)
             return []
         self._told = None
         missing = sorted(wanted_acls(self._flow, theirs) - there)
-        outcomes = create_topic_acls(self._target, missing)
+        outcomes = await self._target.create_acls(missing)
         problems = []
         for acl, error in outcomes.items():
             if error is None:
@@ -92,15 +92,15 @@ class AclsPass:
                 problems.append(Problem(str(acl), f"cannot be created: {error}{advice}"))
         return problems
 
-    def _look(self, cluster: Cluster) -> frozenset[TopicAcl] | None:
+    async def _look(self, cluster: Admin) -> frozenset[TopicAcl] | None:
         try:
-            return topic_acls(cluster)
+            return await cluster.topic_acls()
         except PermissionDenied as error:
             # To create them, ALTER is needed, which includes DESCRIBE.
             needed = "DESCRIBE" if cluster is self._source else "ALTER"
             raise PermissionDenied(f"{error}: allow {needed} on the cluster, {_OFF}", cluster=cluster.alias) from None
 
-    def _tell_no_authorizer(self, cluster: Cluster) -> None:
+    def _tell_no_authorizer(self, cluster: Admin) -> None:
         if self._told != cluster.alias:
             self._told = cluster.alias
             _log.info(

@@ -9,51 +9,47 @@ was made anew or has lost records, as soon as it is certain where the group goes
 
 from __future__ import annotations
 
+import asyncio
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from itertools import islice
-from threading import Condition
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from typing import Protocol
 
 from farshore.config.settings import CheckpointSettings
 from farshore.control.problems import Problem
-from farshore.control.published import Offsets, OfGroups, Published, decoded
+from farshore.control.published import Offsets, OfGroups, Published, Translated, decoded
 from farshore.control.topic_configs import UNKNOWN_TOPIC, has_code
 from farshore.errors import KafkaError, MalformedRecord
-from farshore.kafka.cluster import Cluster
+from farshore.kafka.admin import Admin
 from farshore.kafka.facts import Record
+from farshore.kafka.flow_clients import Reader
 from farshore.kafka.groups import committed_offsets, list_groups
-from farshore.kafka.internal_topics.reader import read_committed
-from farshore.kafka.internal_topics.writer import InternalRecord, RecordWriter
-from farshore.model import Flow, TopicPartition
+from farshore.kafka.internal_topics.reader import read_topic
+from farshore.kafka.internal_topics.writer import InternalRecord, InternalWriter
+from farshore.model import Checkpoint, Flow, TopicPartition
+from farshore.pauses import Pauses
 from farshore.wire.internal import encode_checkpoint
 
-_RECORDS_A_WRITE = 10_000
-"""Far below what the client library holds at a time."""
+_RECORDS_A_WRITE = 2_000
+"""They are encoded in one step of the event loop."""
 
 
 class Translation(Protocol):
     """Upstream offsets to downstream ones."""
 
-    def refresh(self) -> Sequence[Problem]:
+    async def refresh(self) -> Sequence[Problem]:
         """Take note of what has been copied since."""
 
-    def translate(self, partition: TopicPartition, upstream_offset: int) -> int | None:
-        """Where a group reads on whose next offset in `partition`, named as on the source, would be `upstream_offset`.
-
-        Nothing it has not read lies before that. None, or less than zero: not known.
-        """
-
-    def is_exact(self, partition: TopicPartition, upstream_offset: int) -> bool:
-        """Whether that is certain: all that it has read lies before."""
+    async def translate(self, partition: TopicPartition, upstream_offset: int) -> Translated:
+        """Where a group reads on whose next offset in `partition`, named as on the source, is `upstream_offset`."""
 
 
 class Checkpoints:
     """A pass: reads where groups stand and publishes what is new, each `emit.checkpoints.interval.seconds`.
 
     Which groups there are is looked up each `refresh.groups.interval.seconds`, or once if that is not enabled. To be
-    made anew whenever the flow is taken over, since others have published meanwhile. `writer` is of the target, and
-    this pass's alone.
+    made anew whenever the flow is taken over, since others have published meanwhile. `reader` and
+    `writer` are of the target, and the latter is this pass's alone.
     """
 
     name = "checkpoints"
@@ -61,10 +57,11 @@ class Checkpoints:
     def __init__(
         self,
         settings: CheckpointSettings,
-        source: Cluster,
-        target: Cluster,
+        source: Admin,
+        target: Admin,
+        reader: Reader,
         translation: Translation,
-        writer: RecordWriter,
+        writer: InternalWriter,
         *,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
@@ -75,6 +72,7 @@ class Checkpoints:
         self._settings = settings
         self._source = source
         self._target = target
+        self._reader = reader
         self._translation = translation
         self._writer = writer
         self._clock = clock
@@ -83,23 +81,27 @@ class Checkpoints:
         self._loaded = False
         self._current: OfGroups = {}
         self._passes = 0
-        self._passed = Condition()
+        self._passed = asyncio.Condition()
 
-    def run(self) -> Sequence[Problem]:
-        problems = [*self._load(), *self._translation.refresh()]
+    async def run(self) -> Sequence[Problem]:
+        problems = [*await self._load(), *await self._translation.refresh()]
         refreshing = self._clock() >= self._refresh_at
         if refreshing:
-            problems += self._look_for_groups()
+            problems += await self._look_for_groups()
         listed_at_ms = round(time.time() * 1000)
-        offsets, unreadable = self._offsets()
+        offsets, unreadable = await self._offsets()
         problems += unreadable
         if refreshing:
             # Those with nothing that is copied need not be asked again until then.
             self._groups -= {group for group, each in offsets.items() if not each}
             self._refresh_at = self._clock() + self._refresh_every
-        problems += self._publish(offsets, listed_at_ms)
-        self._current = {group: self._published.current(group, each) for group, each in offsets.items()}
-        with self._passed:
+        problems += await self._publish(offsets, listed_at_ms)
+        current, pauses = {}, Pauses()
+        for group, each in offsets.items():
+            current[group] = self._published.current(group, each)
+            await pauses.after(len(each))
+        self._current = current
+        async with self._passed:
             self._passes += 1
             self._passed.notify_all()
         return problems
@@ -114,85 +116,95 @@ class Checkpoints:
         """Where groups stand as of the last pass, each where it has committed on the source. From any thread."""
         return self._current
 
-    def wait_for_pass(self, after: int, within: float) -> int:
-        """The number of passes so far, as soon as it is above `after` or `within` seconds are over. From any thread."""
-        with self._passed:
-            self._passed.wait_for(lambda: self._passes > after, within)
-            return self._passes
+    async def wait_for_pass(self, after: int, within: float) -> int:
+        """The number of passes so far, as soon as it is above `after` or `within` seconds are over."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(within), self._passed:
+                await self._passed.wait_for(lambda: self._passes > after)
+        return self._passes
 
-    def _load(self) -> Iterator[Problem]:
+    async def _load(self) -> list[Problem]:
         """What was published before, by whomever. Raises what may pass by itself, before anything is published.
 
         A topic that may not be read does not keep us from publishing, as in MirrorMaker 2: offsets that are translated
         less well than before the start then go back, and groups read some records twice.
         """
         if self._loaded:
-            return
+            return []
         topic = self._settings.checkpoints_topic
         try:
-            records = self._read(topic)
+            records = await self._read(topic)
         except KafkaError as error:
             if error.retriable:
                 raise
-            yield Problem(topic, f"checkpoints may go back, since those from before the start cannot be read: {error}")
-            return
-        earlier, malformed = decoded(records)
+            said = f"checkpoints may go back, since those from before the start cannot be read: {error}"
+            return [Problem(topic, said)]
+        earlier, malformed = await decoded(records)
         self._published.load(earlier)
         self._loaded = True
-        if malformed is not None:
-            yield Problem(topic, f"holds records that are no checkpoints, which are ignored: {malformed}")
-
-    def _read(self, topic: str) -> list[Record]:
-        if has_code(self._target.describe_topics([topic])[topic], UNKNOWN_TOPIC):
+        if malformed is None:
             return []
-        consumer = self._settings.target.consumer
-        return read_committed(
-            consumer.connection,
-            cluster=self._settings.target.alias,
-            topic=topic,
-            partitions=1,  # all are in the first, however many there may be
-            request_timeout=consumer.tuning.request_timeout.total_seconds(),
-        )
+        return [Problem(topic, f"holds records that are no checkpoints, which are ignored: {malformed}")]
 
-    def _look_for_groups(self) -> Iterator[Problem]:
-        listed = list_groups(self._source)
+    async def _read(self, topic: str) -> list[Record]:
+        if has_code((await self._target.describe_topics([topic]))[topic], UNKNOWN_TOPIC):
+            return []
+        cluster, patience = self._reader
+        return await read_topic(cluster, topic, 1, patience=patience)  # all are in the first, however many there may be
+
+    async def _look_for_groups(self) -> list[Problem]:
+        listed = await list_groups(self._source)
+        problems = []
         selected = frozenset(name for name in listed.found if self._settings.groups.selects(name))
         if listed.failures:
             selected |= self._groups  # they may be among those not told of
-            yield Problem("groups", f"some brokers did not tell of theirs: {listed.failures[0]}")
+            problems.append(Problem("groups", f"some brokers did not tell of theirs: {listed.failures[0]}"))
         self._groups = selected
+        return problems
 
-    def _offsets(self) -> tuple[dict[str, Offsets], list[Problem]]:
+    async def _offsets(self) -> tuple[dict[str, Offsets], list[Problem]]:
         """What the groups have committed, on the topics that count; a group that has been deleted is left out."""
         selects: dict[str, bool] = {}
         found: dict[str, Offsets] = {}
         problems = []
-        for group, answer in committed_offsets(self._source, self._groups).items():
+        pauses = Pauses()
+        for group, answer in (await committed_offsets(self._source, self._groups)).items():
             if not isinstance(answer, KafkaError):
                 for topic in {at.topic for at in answer} - selects.keys():
                     selects[topic] = self._settings.topics.selects(topic)
                 found[group] = {at: each for at, each in answer.items() if selects[at.topic]}
+                await pauses.after(len(answer))
             elif not has_code(answer, "GROUP_ID_NOT_FOUND"):
                 problems.append(Problem(group, str(answer)))
         return found, problems
 
-    def _publish(self, offsets: Mapping[str, Offsets], listed_at_ms: int) -> list[Problem]:
-        topic, problems = self._settings.checkpoints_topic, []
-        news = (
-            new
-            for group, each in offsets.items()
-            for new in self._published.news(group, each, self._translation.translate, self._translation.is_exact)
-        )
-        while some := list(islice(news, _RECORDS_A_WRITE)):
-            records, written = [], []
-            for checkpoint in some:
-                try:
-                    key, value = encode_checkpoint(checkpoint)
-                except MalformedRecord as error:
-                    problems.append(Problem(checkpoint.group, f"no checkpoint can be written: {error}"))
-                else:
-                    records.append(InternalRecord(topic, 0, key, value, timestamp_ms=listed_at_ms))
-                    written.append(checkpoint)
-            self._writer.write(records)
-            self._published.add(written)
+    async def _publish(self, offsets: Mapping[str, Offsets], listed_at_ms: int) -> list[Problem]:
+        """Written a few thousand at a time, so that what is there already counts if the rest fails."""
+        problems: list[Problem] = []
+        pauses, waiting = Pauses(), list[Checkpoint]()
+        for group, each in offsets.items():
+            translated = {}
+            for at, committed in each.items():
+                translated[at] = await self._translation.translate(at, committed.offset)
+                await pauses.after()
+            waiting += self._published.news(group, each, translated)
+            if len(waiting) >= _RECORDS_A_WRITE:
+                problems += await self._write(waiting, listed_at_ms)
+                waiting.clear()
+        return problems + await self._write(waiting, listed_at_ms)
+
+    async def _write(self, checkpoints: Sequence[Checkpoint], listed_at_ms: int) -> list[Problem]:
+        topic, problems, pauses = self._settings.checkpoints_topic, [], Pauses()
+        records, written = [], []
+        for checkpoint in checkpoints:
+            try:
+                key, value = encode_checkpoint(checkpoint)
+            except MalformedRecord as error:
+                problems.append(Problem(checkpoint.group, f"no checkpoint can be written: {error}"))
+            else:
+                records.append(InternalRecord(topic, 0, key, value, timestamp_ms=listed_at_ms))
+                written.append(checkpoint)
+            await pauses.after()
+        await self._writer.write(records)
+        self._published.add(written)
         return problems

@@ -13,6 +13,7 @@ So the source wins over what is set on the target. Unlike there, only difference
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -22,8 +23,7 @@ from farshore.control.problems import Problem
 from farshore.control.topic_configs import UNKNOWN_TOPIC, configs_at_creation, has_code
 from farshore.control.topics import plan_topics
 from farshore.errors import KafkaError, PermissionDenied, RequestRefused
-from farshore.kafka.changes import alter_topic_configs
-from farshore.kafka.cluster import Cluster
+from farshore.kafka.admin import Admin
 from farshore.kafka.facts import Configs, ConfigSource
 
 _log = logging.getLogger(__name__)
@@ -83,7 +83,7 @@ class TopicConfigsPass:
 
     name = "topic configs"
 
-    def __init__(self, flow: FlowSettings, source: Cluster, target: Cluster) -> None:
+    def __init__(self, flow: FlowSettings, source: Admin, target: Admin) -> None:
         self._flow = flow
         self._source = source
         self._target = target
@@ -98,35 +98,36 @@ class TopicConfigsPass:
             return 0.0
         return settings.sync_topic_configs_interval.total_seconds()
 
-    def run(self) -> list[Problem]:
+    async def run(self) -> list[Problem]:
         """Every topic has its own fate. Raises KafkaError where a cluster does not answer at all."""
         if self._flow.source is None:
             return []
-        there = self._target.topics()
-        plan = plan_topics(self._flow, self._source.topics(), there)
+        there = await self._target.topics()
+        plan = plan_topics(self._flow, await self._source.topics(), there)
         remote = [(topic, name) for topic, name in plan.remote.items() if name in there]
         wanted: dict[str, Values] = {}
         changes: dict[str, tuple[ConfigChange, ...]] = {}
         problems: list[Problem] = []
         for start in range(0, len(remote), _TOPICS_A_REQUEST):
             portion = dict(remote[start : start + _TOPICS_A_REQUEST])
-            found, unreadable = self._look(portion, self._flow.source)
+            found, unreadable = await self._look(portion, self._flow.source)
             problems += unreadable
             for name, (values, target) in found.items():
                 wanted[name] = values
                 changes[name] = config_changes(values, target)
                 self._tell_unknown(values, target)
-        refused = self._apply({name: each for name, each in changes.items() if each})
+        refused = await self._apply({name: each for name, each in changes.items() if each})
         before = {name: values for name, values in self._in_step.items() if name in refused}
         self._in_step = before | {name: values for name, values in wanted.items() if name not in refused}
         return problems + [problem for each in refused.values() for problem in each]
 
-    def _look(
+    async def _look(
         self, remote: Mapping[str, str], settings: SourceSettings
     ) -> tuple[dict[str, tuple[Values, Configs]], list[Problem]]:
         """What is wanted and what is there, by remote topic. `remote` has their names by source topic."""
-        upstream = self._source.topic_configs(remote)
-        downstream = self._target.topic_configs(remote.values())
+        upstream, downstream = await asyncio.gather(
+            self._source.topic_configs(remote), self._target.topic_configs(remote.values())
+        )
         found: dict[str, tuple[Values, Configs]] = {}
         problems: list[Problem] = []
         for topic, name in remote.items():
@@ -139,9 +140,9 @@ class TopicConfigsPass:
                 found[name] = (wanted_configs(source, settings), target)
         return found, problems
 
-    def _apply(self, changes: Mapping[str, tuple[ConfigChange, ...]]) -> dict[str, list[Problem]]:
+    async def _apply(self, changes: Mapping[str, tuple[ConfigChange, ...]]) -> dict[str, list[Problem]]:
         """Change the topics, and say what was changed; why not, by the topics that were refused."""
-        outcomes = alter_topic_configs(self._target, {name: _values(each) for name, each in changes.items()})
+        outcomes = await self._target.alter_topic_configs({name: _values(each) for name, each in changes.items()})
         failed = {name: error for name, error in outcomes.items() if error is not None}
         made = {name: each for name, each in changes.items() if name not in failed}
         for name, each in made.items():
@@ -149,7 +150,9 @@ class TopicConfigsPass:
             if each != self._told.get(name):
                 self._tell(name, each)
         self._told = made
-        culprits = _refused_alone(self._target, {name: changes[name] for name in failed if _is_final(failed[name])})
+        culprits = await _refused_alone(
+            self._target, {name: changes[name] for name in failed if _is_final(failed[name])}
+        )
         return {name: self._problems(name, changes[name], e, culprits.get(name)) for name, e in failed.items()}
 
     def _problems(
@@ -217,8 +220,8 @@ def _is_final(error: KafkaError) -> bool:
     return isinstance(error, RequestRefused) and not error.retriable and not has_code(error, UNKNOWN_TOPIC)
 
 
-def _refused_alone(
-    target: Cluster, changes: Mapping[str, Sequence[ConfigChange]]
+async def _refused_alone(
+    target: Admin, changes: Mapping[str, Sequence[ConfigChange]]
 ) -> dict[str, dict[ConfigChange, KafkaError]]:
     """Which of several changes the target would not take by themselves. Nothing is changed.
 
@@ -230,7 +233,7 @@ def _refused_alone(
     for number in range(max(map(len, several.values()), default=0)):
         alone = {name: each[number] for name, each in several.items() if number < len(each)}
         values = {name: _values([change]) for name, change in alone.items()}
-        for name, error in alter_topic_configs(target, values, validate_only=True).items():
+        for name, error in (await target.alter_topic_configs(values, validate_only=True)).items():
             if error is not None:
                 found.setdefault(name, {})[alone[name]] = error
     return found

@@ -28,9 +28,10 @@ from farshore.config.settings import CheckpointSettings
 from farshore.control.problems import Problem
 from farshore.control.published import OfGroups
 from farshore.errors import KafkaError
-from farshore.kafka.cluster import Cluster
+from farshore.kafka.admin import Admin
 from farshore.kafka.groups import Committed, committed_offsets, list_groups, refused_as_live, with_states, write_offsets
 from farshore.model import Checkpoint, TopicPartition
+from farshore.pauses import Pauses
 
 REFRESH_AFTER_SECONDS = 6 * 3600.0
 """Brokers keep the offsets of an idle group for seven days by default, those before Kafka 2.0 for one."""
@@ -101,7 +102,7 @@ class Followed(Protocol):
     @property
     def current(self) -> OfGroups: ...
 
-    def wait_for_pass(self, after: int, within: float) -> int: ...
+    async def wait_for_pass(self, after: int, within: float) -> int: ...
 
 
 class GroupOffsets:
@@ -113,7 +114,7 @@ class GroupOffsets:
 
     name = "group offsets"
 
-    def __init__(self, settings: CheckpointSettings, target: Cluster, followed: Followed) -> None:
+    def __init__(self, settings: CheckpointSettings, target: Admin, followed: Followed) -> None:
         enabled = settings.sync_group_offsets_enabled
         self.every = settings.sync_group_offsets_interval.total_seconds() if enabled else 0.0
         self._target = target
@@ -122,15 +123,15 @@ class GroupOffsets:
         self._written: dict[str, dict[TopicPartition, Written]] = {}
         self._skipped: Mapping[str, Mapping[Skip, int]] = {}
 
-    def run(self) -> Sequence[Problem]:
-        self._passes_seen = self._followed.wait_for_pass(self._passes_seen, _WAIT_FOR_CHECKPOINTS_SECONDS)
+    async def run(self) -> Sequence[Problem]:
+        self._passes_seen = await self._followed.wait_for_pass(self._passes_seen, _WAIT_FOR_CHECKPOINTS_SECONDS)
         wanted = {group: each for group, each in self._followed.current.items() if each}
         self._written = {group: each for group, each in self._written.items() if group in wanted}
         skips = _Skips()
         if wanted:
             ends: dict[TopicPartition, int | KafkaError] = {}
-            for groups in _portions(self._idle(wanted, skips)):
-                self._sync({group: wanted[group] for group in groups}, ends, skips)
+            for groups in _portions(await self._idle(wanted, skips)):
+                await self._sync({group: wanted[group] for group in groups}, ends, skips)
         self._skipped = skips.by_group
         return skips.problems
 
@@ -147,10 +148,10 @@ class GroupOffsets:
         """The same, for each group with any. From any thread."""
         return self._skipped
 
-    def _idle(self, wanted: OfGroups, skips: _Skips) -> list[str]:
+    async def _idle(self, wanted: OfGroups, skips: _Skips) -> list[str]:
         """The groups that may be written: nobody is in them, or they do not exist yet."""
-        listed = list_groups(self._target)
-        known = with_states(self._target, (each for name, each in listed.found.items() if name in wanted))
+        listed = await list_groups(self._target)
+        known = await with_states(self._target, (each for name, each in listed.found.items() if name in wanted))
         idle = []
         for group, offsets in wanted.items():
             if group in known and not known[group].idle:
@@ -161,29 +162,34 @@ class GroupOffsets:
                 idle.append(group)
         return idle
 
-    def _sync(self, wanted: OfGroups, ends: dict[TopicPartition, int | KafkaError], skips: _Skips) -> None:
+    async def _sync(self, wanted: OfGroups, ends: dict[TopicPartition, int | KafkaError], skips: _Skips) -> None:
         """`ends` are those known already, and are added to: an older one is only more careful."""
         now = time.monotonic()
         decisions: dict[str, Decision] = {}
-        for group, there in committed_offsets(self._target, wanted).items():
+        pauses = Pauses()
+        for group, there in (await committed_offsets(self._target, wanted)).items():
+            await pauses.after(len(wanted[group]))
             if isinstance(there, KafkaError):
                 skips.add(group, wanted[group], Skip.UNKNOWN, there)
             else:
                 decisions[group] = decide(wanted[group], there, self._written.get(group, {}), now)
-        ends |= self._target.end_offsets({at for each in decisions.values() for at in each.write} - ends.keys())
+        ends |= await self._target.end_offsets({at for each in decisions.values() for at in each.write} - ends.keys())
         known = {at: end for at, end in ends.items() if isinstance(end, int)}
         writes = {}
         for group, decision in decisions.items():
+            await pauses.after(len(decision.write) + len(decision.skip))
             decision = decision.within(known)
             for at, reason in decision.skip.items():
                 end = ends.get(at) if reason is Skip.UNKNOWN else None
                 skips.add(group, [at], reason, end if isinstance(end, KafkaError) else None)
             if decision.write:
                 writes[group] = decision.write
-        self._write(writes, now, skips)
+        await self._write(writes, now, skips)
 
-    def _write(self, offsets: Mapping[str, Mapping[TopicPartition, Committed]], now: float, skips: _Skips) -> None:
-        for group, answer in write_offsets(self._target, offsets).items():
+    async def _write(
+        self, offsets: Mapping[str, Mapping[TopicPartition, Committed]], now: float, skips: _Skips
+    ) -> None:
+        for group, answer in (await write_offsets(self._target, offsets)).items():
             refused = dict.fromkeys(offsets[group], answer) if isinstance(answer, KafkaError) else answer
             for at, error in refused.items():
                 if refused_as_live(error):  # somebody has joined since we looked

@@ -18,14 +18,15 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
-from farshore.config.settings import HeartbeatSettings, Side
+from farshore.config.settings import HeartbeatSettings
 from farshore.control.problems import Problem
 from farshore.control.topic_configs import UNKNOWN_TOPIC, has_code
 from farshore.errors import KafkaError, MalformedRecord
-from farshore.kafka.cluster import Cluster
+from farshore.kafka.admin import Admin
 from farshore.kafka.facts import Record
-from farshore.kafka.internal_topics.reader import read_committed
-from farshore.kafka.internal_topics.writer import InternalRecord, RecordWriter
+from farshore.kafka.flow_clients import Reader
+from farshore.kafka.internal_topics.reader import read_topic
+from farshore.kafka.internal_topics.writer import InternalRecord, InternalWriter
 from farshore.model import Flow, Heartbeat
 from farshore.naming import HEARTBEATS, ReplicationPolicy
 from farshore.wire.internal import decode_heartbeat, encode_heartbeat
@@ -44,7 +45,7 @@ class Heartbeats:
     name = "heartbeats"
 
     def __init__(
-        self, flow: Flow, settings: HeartbeatSettings, writer: RecordWriter, *, clock: Clock = time.time
+        self, flow: Flow, settings: HeartbeatSettings, writer: InternalWriter, *, clock: Clock = time.time
     ) -> None:
         enabled = settings.emit_heartbeats_enabled
         self.every = settings.emit_heartbeats_interval.total_seconds() if enabled else 0.0
@@ -52,10 +53,10 @@ class Heartbeats:
         self._writer = writer
         self._clock = clock
 
-    def run(self) -> Sequence[Problem]:
+    async def run(self) -> Sequence[Problem]:
         now = round(self._clock() * 1000)
         key, value = encode_heartbeat(Heartbeat(self._flow.source, self._flow.target, now))
-        self._writer.write([InternalRecord(HEARTBEATS, 0, key, value, timestamp_ms=now)])
+        await self._writer.write([InternalRecord(HEARTBEATS, 0, key, value, timestamp_ms=now)])
         return ()
 
 
@@ -74,19 +75,18 @@ class HeartbeatAge:
     every = _LOOK_EVERY_SECONDS
 
     def __init__(
-        self, flow: Flow, policy: ReplicationPolicy, side: Side, target: Cluster, *, clock: Clock = time.time
+        self, flow: Flow, policy: ReplicationPolicy, target: Admin, reader: Reader, *, clock: Clock = time.time
     ) -> None:
         self.topic = policy.format_remote_topic(flow.source, HEARTBEATS)
-        self._flow = flow
-        self._consumer = side.consumer
         self._target = target
+        self._reader = reader
         self._clock = clock
         self._last = _Look(0.0, None)
         self._blind = False
 
-    def run(self) -> Sequence[Problem]:
+    async def run(self) -> Sequence[Problem]:
         try:
-            records = self._read()
+            records = await self._read()
         except KafkaError:
             self._blind = True
             raise
@@ -111,20 +111,14 @@ class HeartbeatAge:
             return None
         return max(0.0, (self._clock() if self._blind else at) - newest.timestamp_ms / 1000)
 
-    def _read(self) -> list[Record]:
-        described = self._target.describe_topics([self.topic])[self.topic]
+    async def _read(self) -> list[Record]:
+        described = (await self._target.describe_topics([self.topic]))[self.topic]
         if has_code(described, UNKNOWN_TOPIC):
             return []
         if isinstance(described, KafkaError):
             raise described
-        return read_committed(
-            self._consumer.connection,
-            cluster=self._flow.target,
-            topic=self.topic,
-            partitions=described.partitions,
-            request_timeout=self._consumer.tuning.request_timeout.total_seconds(),
-            newest=_NEWEST_OFFSETS,
-        )
+        cluster, patience = self._reader
+        return await read_topic(cluster, self.topic, described.partitions, patience=patience, newest=_NEWEST_OFFSETS)
 
 
 def decoded(topic: str, records: Iterable[Record]) -> tuple[list[Heartbeat], list[Problem]]:

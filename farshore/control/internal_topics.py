@@ -16,6 +16,7 @@ Those that exist are left as they are, and looked at: what is compacted away, or
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
@@ -30,8 +31,7 @@ from farshore.control.topic_configs import (
     why_refused,
 )
 from farshore.errors import KafkaError
-from farshore.kafka.changes import Outcomes, create_topics
-from farshore.kafka.cluster import Cluster
+from farshore.kafka.admin import Admin, Outcomes
 from farshore.kafka.facts import NewTopic
 from farshore.naming import HEARTBEATS, board_topic, ledger_topic
 
@@ -137,21 +137,22 @@ def wanted_internal_topics(flow: FlowSettings) -> Iterator[InternalTopic]:
     )  # fmt: skip
 
 
-def ensure_internal_topics(flow: FlowSettings, source: Cluster, target: Cluster) -> InternalTopics:
-    """Make those that are missing, and check the others."""
+async def ensure_internal_topics(flow: FlowSettings, source: Admin, target: Admin) -> InternalTopics:
+    """Make those that are missing, and check the others. Nothing is made on the one before the other has let us in."""
+    topics = await asyncio.gather(source.topics(), target.topics())
     partitions: dict[str, int] = {}
     created: list[InternalTopic] = []
     problems: list[InternalTopicProblem] = []
-    for cluster in (source, target):
+    for cluster, there in zip((source, target), topics, strict=True):
         wanted = {each.name: each for each in wanted_internal_topics(flow) if each.cluster == cluster.alias}
         if not wanted:
             continue
-        there = cluster.topics()
-        outcomes = _create(cluster, [each for each in wanted.values() if each.name not in there])
-        there |= made_by_others(cluster, [name for name, error in outcomes.items() if has_code(error, ALREADY_THERE)])
-        brokers = brokers_if_too_few(cluster, outcomes)
+        outcomes = await _create(cluster, [each for each in wanted.values() if each.name not in there])
+        raced = [name for name, error in outcomes.items() if has_code(error, ALREADY_THERE)]
+        there |= await made_by_others(cluster, raced)
+        brokers = await brokers_if_too_few(cluster, outcomes)
         too_many = [wanted[name] for name, error in outcomes.items() if has_code(error, FACTOR_TOO_HIGH)]
-        on_fewer = _create_on(cluster, brokers, too_many)
+        on_fewer = await _create_on(cluster, brokers, too_many)
         outcomes |= on_fewer
         problems += (_on_fewer(wanted[name], brokers) for name, error in on_fewer.items() if error is None)
         for name, error in outcomes.items():
@@ -163,21 +164,21 @@ def ensure_internal_topics(flow: FlowSettings, source: Cluster, target: Cluster)
                 problems.append(InternalTopicProblem(topic, _why(error, topic, brokers), missing=True))
         found = {name: there[name] for name in wanted if name in there and name not in partitions}
         partitions |= found
-        problems += _at_risk(cluster, [wanted[name] for name in found])
+        problems += await _at_risk(cluster, [wanted[name] for name in found])
     return InternalTopics(partitions, tuple(created), tuple(problems))
 
 
-def _create(cluster: Cluster, topics: list[InternalTopic]) -> Outcomes:
-    outcomes = create_topics(cluster, [each.as_new() for each in topics])
+async def _create(cluster: Admin, topics: list[InternalTopic]) -> Outcomes:
+    outcomes = await cluster.create_topics([each.as_new() for each in topics])
     # Some providers let nobody tune segments: better a slow start than none.
     plain = [replace(each, tuning={}) for each in topics if each.tuning and _refuses_settings(outcomes[each.name])]
-    return outcomes | create_topics(cluster, [each.as_new() for each in plain])
+    return outcomes | await cluster.create_topics([each.as_new() for each in plain])
 
 
-def _create_on(cluster: Cluster, brokers: int | None, topics: list[InternalTopic]) -> Outcomes:
+async def _create_on(cluster: Admin, brokers: int | None, topics: list[InternalTopic]) -> Outcomes:
     """Those for which the setting asks for more brokers than there are. MirrorMaker 2 logs such a failure, and its
     producers then let the brokers make the topic: it works, with a factor that no file says."""
-    return _create(cluster, [replace(each, replication_factor=brokers) for each in topics]) if brokers else {}
+    return await _create(cluster, [replace(each, replication_factor=brokers) for each in topics]) if brokers else {}
 
 
 def _on_fewer(topic: InternalTopic, brokers: int | None) -> InternalTopicProblem:
@@ -189,9 +190,10 @@ def _on_fewer(topic: InternalTopic, brokers: int | None) -> InternalTopicProblem
     return InternalTopicProblem(topic, reason, missing=False)
 
 
-def _at_risk(cluster: Cluster, topics: list[InternalTopic]) -> Iterator[InternalTopicProblem]:
+async def _at_risk(cluster: Admin, topics: list[InternalTopic]) -> list[InternalTopicProblem]:
     """Existing topics with a cleanup policy that takes away what is still needed, as far as we may see it."""
-    answers = cluster.topic_configs([each.name for each in topics])
+    answers = await cluster.topic_configs([each.name for each in topics])
+    problems = []
     for topic in topics:
         configs = answers[topic.name]
         entry = None if isinstance(configs, KafkaError) else configs.get("cleanup.policy")
@@ -201,7 +203,8 @@ def _at_risk(cluster: Cluster, topics: list[InternalTopic]) -> Iterator[Internal
                 f"{topic.name} on {topic.cluster} has cleanup.policy={policy}, not {wanted}: records that are still "
                 f"needed ({topic.purpose}) go away; set it to {wanted} on the topic"
             )
-            yield InternalTopicProblem(topic, reason, missing=False)
+            problems.append(InternalTopicProblem(topic, reason, missing=False))
+    return problems
 
 
 def _why(error: KafkaError, topic: InternalTopic, brokers: int | None) -> str:

@@ -1,7 +1,7 @@
 """The control loop of one flow: passes, each on an interval of its own, as tasks of the driver's event loop.
 
-What a pass does blocks, so each run has a thread: a slow one delays no other. The loop knows nothing of what passes do;
-it runs them, keeps in view how each stands, and says once what changed about that.
+A slow one delays no other. The loop knows nothing of what passes do; it runs them, keeps in view how each stands, and
+says once what changed about that.
 """
 
 from __future__ import annotations
@@ -17,7 +17,6 @@ from typing import Protocol
 from farshore.control.problems import Problem
 from farshore.errors import FarshoreError
 from farshore.model import Flow
-from farshore.threads import in_thread
 
 _log = logging.getLogger(__name__)
 
@@ -28,8 +27,8 @@ _SUBJECTS_NAMED = 5
 class Pass(Protocol):
     """One idempotent piece of upkeep, `every` so many seconds; never, if that is not above zero.
 
-    `run` blocks; it is called in a thread, never twice at once. It returns what it could not do beside all that it did,
-    and raises FarshoreError where it could do nothing at all. It must come to an end by itself: it is not interrupted.
+    `run` is never called twice at once. It returns what it could not do beside all that it did, and raises
+    FarshoreError where it could do nothing at all. Every wait in it has an end, and it may be cancelled anywhere.
     """
 
     @property
@@ -38,7 +37,7 @@ class Pass(Protocol):
     @property
     def every(self) -> float: ...
 
-    def run(self) -> Sequence[Problem]: ...
+    async def run(self) -> Sequence[Problem]: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +80,7 @@ class ControlLoop:
         self._runners = [_Runner(flow, each) for each in passes if each.every > 0]
 
     async def run(self) -> None:
-        """Until cancelled. A run under way is then left to end by itself, and its outcome forgotten."""
+        """Until cancelled, and with it what is under way."""
         async with asyncio.TaskGroup() as running:
             for runner in self._runners:
                 running.create_task(runner.run())
@@ -121,7 +120,7 @@ class _Runner:
         problems: tuple[Problem, ...] = ()
         failure: Exception | None = None
         try:
-            problems = tuple(await in_thread(self._work.run, self._name))
+            problems = tuple(await self._work.run())
         except Exception as error:
             failure = error
         reason = None if failure is None else self._failed(failure)

@@ -1,14 +1,16 @@
-"""Which checkpoints have been published, and which are news: MirrorMaker 2's rules. Pure."""
+"""Which checkpoints have been published, and which are news: MirrorMaker 2's rules. No I/O."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from typing import NamedTuple
 
 from farshore.errors import MalformedRecord
 from farshore.kafka.facts import Record
 from farshore.kafka.groups import Committed
 from farshore.model import Checkpoint, Flow, TopicPartition
 from farshore.naming import ReplicationPolicy
+from farshore.pauses import Pauses
 from farshore.wire.internal import decode_checkpoint
 
 OfGroups = Mapping[str, Mapping[TopicPartition, Checkpoint]]
@@ -17,10 +19,13 @@ OfGroups = Mapping[str, Mapping[TopicPartition, Checkpoint]]
 Offsets = Mapping[TopicPartition, Committed]
 """What a group has committed, by partition, named as on the source."""
 
-Translate = Callable[[TopicPartition, int], int | None]
 
-IsExact = Callable[[TopicPartition, int], bool]
-"""Whether it is certain where a group that stands there goes on."""
+class Translated(NamedTuple):
+    """Where a group reads on whose next offset on the source would be another. Nothing it has not read lies before
+    that; None, or less than zero: not known. `certain`: all that it has read lies before."""
+
+    offset: int | None
+    certain: bool
 
 
 class Published:
@@ -42,15 +47,17 @@ class Published:
         for each in checkpoints:
             self._last.setdefault(each.group, {})[each.partition] = each
 
-    def news(self, group: str, offsets: Offsets, translate: Translate, is_exact: IsExact) -> Iterator[Checkpoint]:
-        """What to publish for a group: the first of a partition, one further on downstream, or one of a group that
-        itself went back upstream.
+    def news(
+        self, group: str, offsets: Offsets, translated: Mapping[TopicPartition, Translated]
+    ) -> Iterator[Checkpoint]:
+        """What to publish for a group, whose offsets are `translated`: the first of a partition, one further on
+        downstream, or one of a group that itself went back upstream.
 
         Beyond MirrorMaker 2's rules also one that is certain and not as far on: the remote topic was made anew, or has
         lost records, and what was published leaves out some that the group has not read.
         """
         for at, committed in offsets.items():
-            downstream = translate(at, committed.offset)
+            downstream, certain = translated[at]
             if downstream is None or downstream < 0:
                 continue
             new = Checkpoint(group, self.remote(at), committed.offset, downstream, committed.metadata)
@@ -59,7 +66,7 @@ class Published:
                 last is None
                 or new.upstream_offset < last.upstream_offset
                 or new.downstream_offset > last.downstream_offset
-                or (new.downstream_offset < last.downstream_offset and is_exact(at, committed.offset))
+                or (new.downstream_offset < last.downstream_offset and certain)
             ):
                 yield new
 
@@ -87,12 +94,13 @@ class Published:
         return TopicPartition(topic, at.partition)
 
 
-def decoded(records: Iterable[Record]) -> tuple[list[Checkpoint], str | None]:
+async def decoded(records: Iterable[Record]) -> tuple[list[Checkpoint], str | None]:
     """The checkpoints among the records of their topic; and where one is none, and why, if there is such a record."""
-    checkpoints, malformed = [], None
+    checkpoints, malformed, pauses = [], None, Pauses()
     for record in records:
         try:
             checkpoints.append(decode_checkpoint(record.key, record.value))
         except MalformedRecord as error:
             malformed = f"offset {record.offset}: {error}"
+        await pauses.after()
     return checkpoints, malformed

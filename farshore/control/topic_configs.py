@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
-import time
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from farshore.config.settings import SourceSettings
 from farshore.errors import KafkaError, PermissionDenied, RequestRefused
-from farshore.kafka.changes import Outcomes, create_topics
-from farshore.kafka.cluster import Cluster
+from farshore.kafka.admin import Admin, Outcomes
 from farshore.kafka.facts import Configs, ConfigSource, ConfigValue, NewTopic
 
 ALREADY_THERE = "TOPIC_ALREADY_EXISTS"
@@ -50,8 +49,8 @@ def _counts(entry: ConfigValue, settings: SourceSettings) -> bool:
     return entry.source is not ConfigSource.DEFAULT or settings.use_defaults_from == "source"
 
 
-def new_topics(
-    settings: SourceSettings, source: Cluster, wanted: Mapping[str, tuple[str, int]]
+async def new_topics(
+    settings: SourceSettings, source: Admin, wanted: Mapping[str, tuple[str, int]]
 ) -> tuple[dict[str, NewTopic], dict[str, str]]:
     """The topics to be made, by name; and why not, by source topic, for those with settings that cannot be read.
 
@@ -60,7 +59,7 @@ def new_topics(
     """
     new: dict[str, NewTopic] = {}
     unreadable: dict[str, str] = {}
-    for topic, configs in source.topic_configs(wanted).items():
+    for topic, configs in (await source.topic_configs(wanted)).items():
         if isinstance(configs, KafkaError):
             unreadable[topic] = f"its settings cannot be read, so its remote topic is not created: {configs}"
             continue
@@ -78,12 +77,12 @@ class Creations:
     without: dict[str, tuple[str, ...]] = field(default_factory=dict)
 
 
-def create_with_known_configs(target: Cluster, topics: Iterable[NewTopic]) -> Creations:
+async def create_with_known_configs(target: Admin, topics: Iterable[NewTopic]) -> Creations:
     """Make topics; those with settings of a newer Kafka than the target's are made without these."""
     done = Creations()
     waiting = {each.name: each for each in topics}
     while waiting:
-        outcomes = create_topics(target, tuple(waiting.values()))
+        outcomes = await target.create_topics(tuple(waiting.values()))
         again: dict[str, NewTopic] = {}
         for name, error in outcomes.items():
             unknown = unknown_config(error, waiting[name])
@@ -109,12 +108,12 @@ def unknown_config(error: KafkaError | None, topic: NewTopic) -> str | None:
     return said[1] if said is not None and said[1] in topic.configs else None
 
 
-def brokers_if_too_few(cluster: Cluster, outcomes: Outcomes) -> int | None:
+async def brokers_if_too_few(cluster: Admin, outcomes: Outcomes) -> int | None:
     """How many brokers there are, if a replication factor was too high for them."""
     if not any(has_code(error, FACTOR_TOO_HIGH) for error in outcomes.values()):
         return None
     try:
-        return len(cluster.describe().brokers)
+        return len((await cluster.describe()).brokers)
     except KafkaError:
         return None
 
@@ -137,24 +136,26 @@ def why_refused(error: KafkaError, topic: NewTopic, factor_key: str, brokers: in
     return str(error)
 
 
-def made_by_others(cluster: Cluster, names: Collection[str]) -> dict[str, int]:
+async def made_by_others(cluster: Admin, names: Collection[str]) -> dict[str, int]:
     """All topics of the cluster, those included that were made between our looking and our doing, if there are any:
     the broker we ask may not have heard of them yet."""
     there: dict[str, int] = {}
-    give_up = time.monotonic() + _KNOWN_EVERYWHERE_WITHIN_SECONDS
-    while not there.keys() >= set(names) and time.monotonic() < give_up:
-        there = cluster.topics()
-        time.sleep(0.1)
+    loop = asyncio.get_running_loop()
+    give_up = loop.time() + _KNOWN_EVERYWHERE_WITHIN_SECONDS
+    while not there.keys() >= set(names) and loop.time() < give_up:
+        there = await cluster.topics()
+        await asyncio.sleep(0.1)
     return there
 
 
-def remote_topics(target: Cluster, sizes: Mapping[str, int], created: Collection[str]) -> dict[str, RemoteTopic]:
+async def remote_topics(target: Admin, sizes: Mapping[str, int], created: Collection[str]) -> dict[str, RemoteTopic]:
     """Existing remote topics, given with their partitions. Those just `created` get the time to become known."""
-    answers = target.topic_configs(sizes)
-    give_up = time.monotonic() + _KNOWN_EVERYWHERE_WITHIN_SECONDS
-    while (late := [n for n in created if has_code(answers.get(n), UNKNOWN_TOPIC)]) and time.monotonic() < give_up:
-        time.sleep(0.1)  # the broker we ask has not heard of it yet
-        answers |= target.topic_configs(late)
+    answers = await target.topic_configs(sizes)
+    loop = asyncio.get_running_loop()
+    give_up = loop.time() + _KNOWN_EVERYWHERE_WITHIN_SECONDS
+    while (late := [n for n in created if has_code(answers.get(n), UNKNOWN_TOPIC)]) and loop.time() < give_up:
+        await asyncio.sleep(0.1)  # the broker we ask has not heard of it yet
+        answers |= await target.topic_configs(late)
     found = {}
     for name, partitions in sizes.items():
         largest, timestamps = (

@@ -6,6 +6,7 @@ never shrink or go away. Unlike there, every topic has its own fate, and what co
 
 from __future__ import annotations
 
+import asyncio
 from collections import Counter
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
@@ -24,8 +25,7 @@ from farshore.control.topic_configs import (
     why_refused,
 )
 from farshore.errors import PermissionDenied
-from farshore.kafka.changes import create_partitions
-from farshore.kafka.cluster import Cluster
+from farshore.kafka.admin import Admin
 from farshore.model import TopicPartition
 from farshore.naming import board_topic, ledger_topic
 from farshore.selection import selects_topic
@@ -100,7 +100,7 @@ def plan_topics(flow: FlowSettings, source_topics: Mapping[str, int], target_top
     )
 
 
-def sync_topics(flow: FlowSettings, source: Cluster, target: Cluster, known: Collection[str] = ()) -> TopicSync:
+async def sync_topics(flow: FlowSettings, source: Admin, target: Admin, known: Collection[str] = ()) -> TopicSync:
     """Make what is missing on the target, and say what can be copied now.
 
     `known` are the source topics of the last pass, to be told which of them vanished.
@@ -108,11 +108,11 @@ def sync_topics(flow: FlowSettings, source: Cluster, target: Cluster, known: Col
     settings = flow.source
     if settings is None:
         return TopicSync()
-    source_topics, target_topics = source.topics(), target.topics()
+    source_topics, target_topics = await asyncio.gather(source.topics(), target.topics())
     plan = plan_topics(flow, source_topics, target_topics)
-    vanished, hidden = _no_longer_seen(source, [topic for topic in known if topic not in source_topics])
-    applied = _apply(plan, settings, source, target, source_topics)
-    seen = made_by_others(target, applied.raced) if applied.raced else target_topics
+    vanished, hidden = await _no_longer_seen(source, [topic for topic in known if topic not in source_topics])
+    applied = await _apply(plan, settings, source, target, source_topics)
+    seen = await made_by_others(target, applied.raced) if applied.raced else target_topics
     sizes = {**seen, **applied.created, **applied.grown}
     left_out = {
         topic: TopicFailure(topic, name, applied.reason(topic, name, sizes), range(sizes.get(name, 0), partitions))
@@ -133,7 +133,7 @@ def sync_topics(flow: FlowSettings, source: Cluster, target: Cluster, known: Col
             for topic, name in plan.remote.items()
             for number in range(min(source_topics[topic], sizes.get(name, 0)))
         },
-        remote_topics=remote_topics(
+        remote_topics=await remote_topics(
             target, {name: sizes[name] for name in plan.remote.values() if name in sizes}, applied.created
         ),
         created=applied.created,
@@ -165,15 +165,15 @@ class _Applied:
         return self.unreadable.get(topic) or self.refused.get(remote, gone)
 
 
-def _apply(
-    plan: TopicPlan, settings: SourceSettings, source: Cluster, target: Cluster, source_topics: Mapping[str, int]
+async def _apply(
+    plan: TopicPlan, settings: SourceSettings, source: Admin, target: Admin, source_topics: Mapping[str, int]
 ) -> _Applied:
-    new, unreadable = new_topics(
+    new, unreadable = await new_topics(
         settings, source, {topic: (plan.remote[topic], source_topics[topic]) for topic in plan.create}
     )
-    creations = create_with_known_configs(target, new.values())
-    growth = create_partitions(target, plan.grow)
-    brokers = brokers_if_too_few(target, creations.outcomes)
+    creations = await create_with_known_configs(target, new.values())
+    growth = await target.create_partitions(plan.grow)
+    brokers = await brokers_if_too_few(target, creations.outcomes)
     refused = {}
     for name, error in creations.outcomes.items():
         if error is not None:
@@ -224,8 +224,8 @@ def _collisions(flow: FlowSettings, selected: Mapping[str, str]) -> dict[str, st
     return found
 
 
-def _no_longer_seen(source: Cluster, topics: Collection[str]) -> tuple[frozenset[str], dict[str, str]]:
+async def _no_longer_seen(source: Admin, topics: Collection[str]) -> tuple[frozenset[str], dict[str, str]]:
     """Which topics are no more, and which ones only may not be seen any more, with the reason."""
-    answers = source.describe_topics(topics)
+    answers = await source.describe_topics(topics)
     vanished = frozenset(name for name, each in answers.items() if has_code(each, UNKNOWN_TOPIC))
     return vanished, {name: str(each) for name, each in answers.items() if isinstance(each, PermissionDenied)}

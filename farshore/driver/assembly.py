@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
 import logging
 from collections.abc import Callable
-from functools import partial
 
 from farshore.config.settings import FlowSettings
 from farshore.control.internal_topics import InternalTopics, TopicPurpose, ensure_internal_topics
@@ -14,19 +11,18 @@ from farshore.control.topics import TopicSync, sync_topics
 from farshore.dataplane.assignment import Copied
 from farshore.dataplane.task import Order
 from farshore.driver.cores import Cores
-from farshore.driver.loop import DriverLoop
 from farshore.driver.parts import FlowWork, Lock
 from farshore.driver.replication import Copies
 from farshore.driver.slot_jobs import OnEnd, OrderOf, SlotJob, Submit
 from farshore.driver.slot_orders import copied_of, exactly_once_of, order_of
 from farshore.driver.upkeep import Upkeep
-from farshore.errors import RequestRefused
-from farshore.kafka.cluster import Cluster
+from farshore.errors import KafkaError, RequestRefused
+from farshore.kafka.admin import Admin
+from farshore.kafka.flow_clients import FlowClients
 from farshore.kafka.lock import FlowLock, LockPlace
 from farshore.kafka.raw import RawCluster
 from farshore.model import TopicPartition
 from farshore.naming import board_topic
-from farshore.threads import in_thread
 
 _log = logging.getLogger(__name__)
 
@@ -35,43 +31,43 @@ _NEEDED = frozenset({TopicPurpose.POSITIONS, TopicPurpose.BOARD, TopicPurpose.LE
 same."""
 
 
-def flow_work(
-    settings: FlowSettings, loop: DriverLoop, submit: Submit | None, slots_at_most: int, cores: Cores, *, once: bool
-) -> FlowWork:
-    """`submit` may be None for a flow that copies nothing."""
-    parts = FlowParts(settings, loop)
-    copies = parts.copies(submit, slots_at_most, cores, once=once) if settings.copies and submit is not None else None
-    return FlowWork(
-        flow=settings.flow,
-        board_topic=board_topic(settings.flow.source),
-        prepare=parts.prepare,
-        new_target=parts.new_target,
-        new_lock=parts.new_lock,
-        new_upkeep=None if once else parts.new_upkeep,
-        copies=copies,
-    )
-
-
 class FlowParts:
     """The clusters of a flow as its driver knows them, and what it does with them."""
 
-    def __init__(self, settings: FlowSettings, loop: DriverLoop) -> None:
+    def __init__(self, settings: FlowSettings) -> None:
         self._settings = settings
-        self._loop = loop
         self._told: set[str] = set()
-        flow = settings.flow
-        self._source, self._target = (
-            Cluster(alias, settings.side(alias).admin) for alias in (flow.source, flow.target)
+        self._clients = FlowClients()
+
+    def work(self, submit: Submit | None, slots_at_most: int, cores: Cores, *, once: bool) -> FlowWork:
+        """For the driver. `submit` may be None for a flow that copies nothing."""
+        settings, copies = self._settings, None
+        if settings.copies and submit is not None:
+            copies = self.copies(submit, slots_at_most, cores, once=once)
+        return FlowWork(
+            flow=settings.flow,
+            board_topic=board_topic(settings.flow.source),
+            prepare=self.prepare,
+            new_target=self.new_target,
+            new_lock=self.new_lock,
+            new_upkeep=None if once else self.new_upkeep,
+            copies=copies,
         )
+
+    async def close(self) -> None:
+        """Takes a second at most."""
+        await self._clients.close()
+
+    async def cluster_id(self, alias: str) -> str | None:
+        """That of its source or target; None where it cannot be reached just now: the flow waits then, and says so."""
+        try:
+            return (await self._admin(alias).describe()).cluster_id
+        except KafkaError:
+            return None
 
     async def prepare(self) -> int:
         """Raises FarshoreError if the flow cannot be held now."""
-        flow = self._settings.flow
-        # Nothing is made on the one before the other has let us in.
-        await asyncio.gather(*(in_thread(partial(_log_in, each), f"{flow}") for each in (self._source, self._target)))
-        ensured = await in_thread(
-            lambda: ensure_internal_topics(self._settings, self._source, self._target), f"{flow} internal topics"
-        )
+        ensured = await ensure_internal_topics(self._settings, *self._admins)
         self.check(ensured)
         return ensured.partitions.get(self._settings.positions_topic, 0)
 
@@ -96,7 +92,7 @@ class FlowParts:
         return FlowLock(LockPlace.of(self._settings), on_change=lambda held: None if held else on_lost())
 
     def new_upkeep(self, target: RawCluster) -> Upkeep:
-        return Upkeep(self._settings, self._source, self._target, target, self._loop)
+        return Upkeep(self._settings, self._clients, target)
 
     def copies(self, submit: Submit, slots_at_most: int, cores: Cores, *, once: bool) -> Copies:
         settings, source = self._settings, self._settings.source
@@ -129,11 +125,13 @@ class FlowParts:
         )
 
     async def _look(self, known: frozenset[str]) -> TopicSync:
-        return await in_thread(
-            lambda: sync_topics(self._settings, self._source, self._target, known), f"{self._settings.flow} topics"
-        )
+        return await sync_topics(self._settings, *self._admins, known)
 
+    @property
+    def _admins(self) -> tuple[Admin, Admin]:
+        """Of source and target."""
+        return self._admin(self._settings.flow.source), self._admin(self._settings.flow.target)
 
-def _log_in(cluster: Cluster) -> None:
-    with contextlib.suppress(RequestRefused):
-        cluster.describe()
+    def _admin(self, alias: str) -> Admin:
+        """Raises AuthenticationFailed where a key does not belong to its certificate: that flow's trouble alone."""
+        return self._clients.admin(self._settings.side(alias))

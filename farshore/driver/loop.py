@@ -5,19 +5,16 @@ from __future__ import annotations
 import asyncio
 import concurrent.futures
 import threading
-from collections.abc import Callable, Coroutine, Iterable
+from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
 import uvloop
 
 from farshore.driver.pulse import Pulse, Watchdog
-from farshore.errors import Unreachable
-from farshore.kafka.internal_topics.writer import InternalRecord, InternalWriter
 
 ResultT = TypeVar("ResultT")
 
 _CLOSE_WITHIN_SECONDS = 5.0
-_MORE_SECONDS = 5.0
 
 
 class DriverLoop:
@@ -54,23 +51,6 @@ class DriverLoop:
         """Run it as a task of the loop. Cancelling the future cancels the task."""
         return asyncio.run_coroutine_threadsafe(work, self._started)
 
-    def call(self, work: Coroutine[Any, Any, ResultT], *, cluster: str, within: float) -> ResultT:
-        """What it returns or raises. Unreachable if it takes longer than so many seconds; it is cancelled then."""
-        future = self.spawn(work)
-        try:
-            return future.result(within)
-        except concurrent.futures.TimeoutError:
-            if future.done():
-                raise
-            future.cancel()
-            raise Unreachable(
-                f"{cluster}: no answer within {within:.0f} s; it is tried again", cluster=cluster
-            ) from None
-
-    def soon(self, call: Callable[..., object], *arguments: object) -> None:
-        """Call it in the loop, without waiting for it."""
-        self._started.call_soon_threadsafe(call, *arguments)
-
     @property
     def _started(self) -> asyncio.AbstractEventLoop:
         assert self._loop is not None, "start it first"
@@ -88,16 +68,3 @@ class DriverLoop:
                 loop.run_until_complete(asyncio.wait(running, timeout=_CLOSE_WITHIN_SECONDS - 1))
         finally:
             loop.close()
-
-
-class ThreadWriter:
-    """An InternalWriter for threads that are not the loop's, such as the passes of the control loop."""
-
-    def __init__(self, loop: DriverLoop, writer: InternalWriter, cluster: str) -> None:
-        self._loop = loop
-        self._writer = writer
-        self._cluster = cluster
-
-    def write(self, records: Iterable[InternalRecord], within: float = 20.0) -> None:
-        """As there; blocks."""
-        self._loop.call(self._writer.write(records, within), cluster=self._cluster, within=within + _MORE_SECONDS)

@@ -17,7 +17,6 @@ import logging
 import os
 import time
 from collections.abc import Mapping
-from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -25,14 +24,14 @@ from typing import Any
 from farshore.config.settings import FlowSettings, Settings
 from farshore.control.cycles import true_cycles
 from farshore.dataplane.spark import Java, close_session, cores_of, open_session, refuse_conflicts
-from farshore.driver.assembly import flow_work
+from farshore.driver.assembly import FlowParts
 from farshore.driver.cores import Cores
 from farshore.driver.figures import FlowFigures, FlowStatus
 from farshore.driver.flow import FlowDriver
 from farshore.driver.loop import DriverLoop
 from farshore.driver.spark_slots import SparkSlots
-from farshore.errors import ConfigError, FarshoreError, KafkaError, SparkUnavailable
-from farshore.kafka.cluster import Cluster
+from farshore.errors import ConfigError, FarshoreError, SparkUnavailable
+from farshore.model import Flow
 from farshore.threads import in_thread
 
 _log = logging.getLogger(__name__)
@@ -160,14 +159,22 @@ class Service:
         copying = [flow for flow in self._flows if flow.copies]
         slots = {flow.flow: _slots_at_most(flow, self._master, len(copying)) for flow in copying}
         session = asyncio.create_task(self._open_session(sum(slots.values()))) if slots else None
-        cycles = await self._cycles()
+        parts = {flow.flow: FlowParts(flow) for flow in self._flows}
+        try:
+            await self._run_flows(parts, session, slots)
+        finally:
+            await asyncio.gather(*(each.close() for each in parts.values()))
+
+    async def _run_flows(
+        self, parts: Mapping[Flow, FlowParts], session: asyncio.Task[Any] | None, slots: Mapping[Flow, int]
+    ) -> None:
+        cycles = await self._cycles(parts)
         if cycles:
             raise ConfigError(cycles)
         submit = SparkSlots(session).submit if session is not None else None
         cores = Cores(sum(slots.values()) if self._master is None else None)
         self._drivers = [
-            FlowDriver(flow_work(flow, self._loop, submit, slots.get(flow.flow, 0), cores, once=self._once))
-            for flow in self._flows
+            FlowDriver(each.work(submit, slots.get(flow, 0), cores, once=self._once)) for flow, each in parts.items()
         ]
         watching = asyncio.create_task(self._watch(session, cores)) if session is not None else None
         await asyncio.gather(*(driver.run() for driver in self._drivers))
@@ -198,26 +205,12 @@ class Service:
         for driver in self._drivers:
             driver.stop(give_up_at)
 
-    async def _cycles(self) -> list[str]:
+    async def _cycles(self, parts: Mapping[Flow, FlowParts]) -> list[str]:
         """Records that come back to where they were written would be copied for ever."""
-        flows = [flow for flow in self._settings.flows if flow.copies]
-        sides = {alias: flow.side(alias) for flow in flows for alias in (flow.flow.source, flow.flow.target)}
-        found = await asyncio.gather(
-            *(
-                in_thread(partial(_cluster_id, Cluster(alias, side.admin)), f"a look at {alias}")
-                for alias, side in sides.items()
-            )
-        )
-        return list(true_cycles(self._settings, dict(zip(sides, found, strict=True))))
-
-
-def _cluster_id(cluster: Cluster) -> str | None:
-    """None where it cannot be reached just now: its flows wait, and say so."""
-    try:
-        with cluster:
-            return cluster.describe().cluster_id
-    except KafkaError:
-        return None
+        copying = {flow.flow for flow in self._flows if flow.copies}
+        known = {alias: parts[flow] for flow in copying for alias in (flow.source, flow.target)}
+        found = await asyncio.gather(*(each.cluster_id(alias) for alias, each in known.items()))
+        return list(true_cycles(self._settings, dict(zip(known, found, strict=True))))
 
 
 def _has_work(flow: FlowSettings, *, once: bool) -> bool:

@@ -17,9 +17,8 @@ from farshore.control.loop import ControlLoop, Pass, PassState
 from farshore.control.offset_maps import OffsetMaps
 from farshore.dataplane import board
 from farshore.dataplane.bookkeeping import board_records
-from farshore.driver.loop import DriverLoop, ThreadWriter
 from farshore.errors import KafkaError
-from farshore.kafka.cluster import Cluster
+from farshore.kafka.flow_clients import FlowClients
 from farshore.kafka.internal_topics.writer import InternalWriter
 from farshore.kafka.raw import RawCluster
 from farshore.naming import board_topic
@@ -30,21 +29,18 @@ _LAST_WITHIN_SECONDS = 0.7
 
 
 class Upkeep:
-    """Of a flow that is held; each holding has its own. `client` is the driver's, for what is written."""
+    """Of a flow that is held; each holding has its own. `target` is the driver's client, for what is written; all else
+    goes through `clients`."""
 
-    def __init__(
-        self, settings: FlowSettings, source: Cluster, target: Cluster, client: RawCluster, loop: DriverLoop
-    ) -> None:
+    def __init__(self, settings: FlowSettings, clients: FlowClients, target: RawCluster) -> None:
         self._settings = settings
-        self._source = source
-        self._target = target
+        self._clients = clients
         self._age: HeartbeatAge | None = None
         self._checkpoints: Checkpoints | None = None
         self._group_offsets: GroupOffsets | None = None
         self._last: board.Upkeep | None = None
-        self._client = client
-        self._driver_loop = loop
-        self._writer = InternalWriter(client)
+        self._target = target
+        self._writer = InternalWriter(target)
         self._loop = ControlLoop(settings.flow, list(self._passes()))
 
     @property
@@ -75,9 +71,9 @@ class Upkeep:
         except KafkaError as error:
             _log.debug("%s: %s", self._settings.flow, error)  # the passes themselves tell what ails the target
 
-    def _new_writer(self) -> ThreadWriter:
+    def _new_writer(self) -> InternalWriter:
         """Each pass has its own: a failed write holds up no other."""
-        return ThreadWriter(self._driver_loop, InternalWriter(self._client), self._client.alias)
+        return InternalWriter(self._target)
 
     def on_board(self, generation: int) -> board.Upkeep:
         """How the passes stand now, as it is put on the board. From any thread."""
@@ -91,18 +87,21 @@ class Upkeep:
         )
 
     def _passes(self) -> Iterator[Pass]:
-        settings, source, target = self._settings, self._source, self._target
+        settings, clients = self._settings, self._clients
+        sides = [settings.side(alias) for alias in (settings.flow.source, settings.flow.target)]
+        source, target = map(clients.admin, sides)
         copying, heartbeat, checkpoint = settings.source, settings.heartbeat, settings.checkpoint
         if heartbeat is not None and not heartbeat.paused:
             yield Heartbeats(settings.flow, heartbeat, self._new_writer())
         if copying is not None and not copying.paused:
-            self._age = HeartbeatAge(settings.flow, copying.policy, copying.target, target)
+            reader = clients.reader(copying.target)
+            self._age = HeartbeatAge(settings.flow, copying.policy, target, reader)
             yield self._age
             yield TopicConfigsPass(settings, source, target)
             yield AclsPass(settings, source, target)
         if checkpoint is not None and not checkpoint.paused:
-            maps = OffsetMaps(settings)
-            self._checkpoints = Checkpoints(checkpoint, source, target, maps, self._new_writer())
+            reader, maps = clients.reader(checkpoint.target), OffsetMaps(settings, clients)
+            self._checkpoints = Checkpoints(checkpoint, source, target, reader, maps, self._new_writer())
             yield self._checkpoints
             self._group_offsets = GroupOffsets(checkpoint, target, self._checkpoints)
             yield self._group_offsets

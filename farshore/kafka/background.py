@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import atexit
+import concurrent.futures
 import os
 import threading
 from collections.abc import Callable, Coroutine
@@ -26,7 +27,7 @@ class _Background:
         self._starting = threading.Lock()
         self._thread: threading.Thread | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._tasks: set[asyncio.Task[Any]] = set()
+        self._running: set[concurrent.futures.Future[Any]] = set()
 
     def started(self) -> asyncio.AbstractEventLoop:
         with self._starting:
@@ -36,11 +37,11 @@ class _Background:
                 self._thread.start()
             return self._loop
 
-    def keep(self, work: Coroutine[Any, Any, None]) -> None:
-        """Run it to its end; in the loop's thread only."""
-        task = asyncio.get_running_loop().create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+    def spawn(self, work: Coroutine[Any, Any, T]) -> concurrent.futures.Future[T]:
+        future = asyncio.run_coroutine_threadsafe(work, self.started())
+        self._running.add(future)  # the loop itself does not keep tasks alive
+        future.add_done_callback(self._running.discard)
+        return future
 
     def stop(self) -> None:
         if self._loop is not None and self._thread is not None:
@@ -56,10 +57,9 @@ def run(work: Callable[[], Coroutine[Any, Any, T]]) -> T:
 
     Whoever gives it work sees to it that it ends in time.
     """
-    loop = _background.started()
     if threading.current_thread() is _background._thread:
         raise RuntimeError("the event loop would wait for itself")
-    future = asyncio.run_coroutine_threadsafe(work(), loop)
+    future = spawn(work)
     try:
         return future.result()
     except BaseException:
@@ -67,9 +67,9 @@ def run(work: Callable[[], Coroutine[Any, Any, T]]) -> T:
         raise
 
 
-def soon(work: Callable[[], Coroutine[Any, Any, None]]) -> None:
-    """Run it without waiting for it."""
-    _background.started().call_soon_threadsafe(lambda: _background.keep(work()))
+def spawn(work: Callable[[], Coroutine[Any, Any, T]]) -> concurrent.futures.Future[T]:
+    """Run it without waiting for it. Cancelling the future cancels it."""
+    return _background.spawn(work())
 
 
 def _begin_again() -> None:

@@ -1,6 +1,6 @@
-"""One Kafka cluster for those who wait for answers: `farshore.kafka.admin`, called from threads.
+"""One Kafka cluster for commands and programs that wait for answers: `farshore.kafka.admin` without an event loop.
 
-Nothing here changes anything on it: `farshore.kafka.changes` and `farshore.kafka.acls` do.
+The calls here change nothing on it; what does is put to the asynchronous client with `ask`.
 """
 
 from __future__ import annotations
@@ -134,4 +134,4 @@ class _Held:
 
 def _let_go(held: _Held) -> None:
     if held.admin is not None:
-        background.soon(held.close)
+        background.spawn(held.close)

@@ -2,7 +2,7 @@
 
 All groups of consumers: classic ones, those of KIP-848, and simple ones, that is names under which somebody only
 commits, without members. As for MirrorMaker 2, the groups of Connect's workers, of Streams' own protocol and of shares
-are none. Each group has an answer of its own, on the terms of `farshore.kafka.cluster`. To be called from threads.
+are none. Each group has an answer of its own, on the terms of `farshore.kafka.admin`.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from farshore.errors import KafkaError, RequestRefused
+from farshore.kafka.admin import Admin
 from farshore.kafka.admin.group_messages import ListedGroup
 from farshore.kafka.admin.words import unless_none_answers
-from farshore.kafka.cluster import Cluster
 from farshore.kafka.facts import Answers
 from farshore.kafka.raw_group_requests import Committed
 from farshore.kafka.raw_groups import UNKNOWN_MEMBER_ID
@@ -66,17 +66,17 @@ Refusals = Mapping[TopicPartition, KafkaError]
 """Partitions whose offsets were not written; empty if all were."""
 
 
-def list_groups(cluster: Cluster) -> Groups:
+async def list_groups(admin: Admin) -> Groups:
     """All groups of consumers that we may see, with their states. One request a broker.
 
     A broker that does not answer, or is still loading its groups, is asked again for a while.
     """
-    listing = cluster.ask(lambda admin: admin.groups.listing(min(_LIST_WITHIN_SECONDS, admin.timeout)))
+    listing = await admin.groups.listing(min(_LIST_WITHIN_SECONDS, admin.timeout))
     found = {name: Group(name, _kind(each), _state(each.state)) for name, each in listing.of_consumers.items()}
     return Groups(found, listing.failures)
 
 
-def with_states(cluster: Cluster, groups: Iterable[Group]) -> dict[str, Group]:
+async def with_states(admin: Admin, groups: Iterable[Group]) -> dict[str, Group]:
     """The groups by name; those of unknown state have been asked for it one by one, as brokers before 2.6 want it.
 
     UNKNOWN stays where no answer was to be had.
@@ -85,24 +85,24 @@ def with_states(cluster: Cluster, groups: Iterable[Group]) -> dict[str, Group]:
     unclear = [name for name, each in known.items() if each.state == _UNKNOWN]
     if not unclear:
         return known
-    answers = cluster.ask(lambda admin: admin.groups.describe(unclear, with_operations=False))
+    answers = await admin.groups.describe(unclear, with_operations=False)
     for name, answer in answers.items():
         if not isinstance(answer, KafkaError):
             known[name] = replace(known[name], state=_state(answer.membership.state))
     return known
 
 
-def committed_offsets(cluster: Cluster, groups: Collection[str]) -> Answers[Mapping[TopicPartition, Committed]]:
+async def committed_offsets(admin: Admin, groups: Collection[str]) -> Answers[Mapping[TopicPartition, Committed]]:
     """What each group has committed, on every partition; nothing at all for one that does not exist."""
-    return unless_none_answers({**cluster.ask(lambda admin: admin.groups.coordinators.fetch(groups))})
+    return unless_none_answers({**await admin.groups.coordinators.fetch(groups)})
 
 
-def write_offsets(cluster: Cluster, wanted: Mapping[str, Mapping[TopicPartition, Committed]]) -> Answers[Refusals]:
+async def write_offsets(admin: Admin, wanted: Mapping[str, Mapping[TopicPartition, Committed]]) -> Answers[Refusals]:
     """Commit offsets for groups that nobody is in; one that does not exist becomes a simple group.
 
     A group with members is refused by the brokers: see `refused_as_live`.
     """
-    return unless_none_answers({**cluster.ask(lambda admin: admin.groups.coordinators.commit(wanted))})
+    return unless_none_answers({**await admin.groups.coordinators.commit(wanted)})
 
 
 def refused_as_live(error: KafkaError) -> bool:

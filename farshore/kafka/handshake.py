@@ -11,17 +11,17 @@ import socket
 import ssl
 import struct
 from collections.abc import Iterable
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 
 from farshore import __version__
 from farshore.config.security import Connection
 from farshore.kafka.releases import Release, release_of
 from farshore.kafka.sslcontext import ssl_context
+from farshore.threads import side_by_side
 
 _API_VERSIONS, _VERSION, _CORRELATION = 18, 3, 1
 _ANSWER_LIMIT = 1 << 20
-_AT_ONCE = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,8 +38,7 @@ def greet_all(connection: Connection, addresses: Iterable[str], timeout: float) 
     wanted = tuple(dict.fromkeys(addresses))
     tls = connection.security.tls
     context = None if tls is None else ssl_context(tls)
-    with ThreadPoolExecutor(min(_AT_ONCE, len(wanted)) or 1, thread_name_prefix="greet") as pool:
-        return tuple(pool.map(lambda address: _greet(address, context, timeout), wanted))
+    return tuple(side_by_side([partial(_greet, address, context, timeout) for address in wanted], "greet"))
 
 
 def _greet(address: str, context: ssl.SSLContext | None, timeout: float) -> Greeting:

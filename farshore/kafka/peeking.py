@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 
-from farshore.config.security import Connection
 from farshore.errors import Unreachable
 from farshore.kafka.internal_topics.reader import take_records
 from farshore.kafka.raw import FetchPartition, IsolationLevel, RawCluster
@@ -14,48 +13,35 @@ _FETCH_BYTES = 4 << 20
 _PAUSE_SECONDS = 0.2
 
 
-def offsets_with_records(
-    connection: Connection,
+async def offsets_with_records(
+    cluster: RawCluster,
     partition: TopicPartition,
     begin: int,
     end: int,
     *,
     isolation_level: IsolationLevel = IsolationLevel.READ_COMMITTED,
-    cluster: str,
-    request_timeout: float,
+    patience: float,
 ) -> list[int]:
     """The offsets of the records from `begin` to before `end`, ascending, as a reader with `isolation_level` sees them.
 
-    Raises a KafkaError where they may not be read or are gone, and Unreachable when nothing has come for
-    `request_timeout` seconds.
+    Raises a KafkaError where they may not be read or are gone, and Unreachable when nothing has come for `patience`
+    seconds.
     """
-    return asyncio.run(_read(connection, partition, begin, end, isolation_level, cluster, request_timeout))
-
-
-async def _read(
-    connection: Connection,
-    partition: TopicPartition,
-    begin: int,
-    end: int,
-    isolation_level: IsolationLevel,
-    alias: str,
-    patience: float,
-) -> list[int]:
     unread = {partition: begin}
     found: list[int] = []
-    loop = asyncio.get_running_loop()
+    alias, loop = cluster.alias, asyncio.get_running_loop()
     give_up_at = loop.time() + patience
-    async with RawCluster(connection, alias=alias, client_id="farshore", request_timeout=patience) as cluster:
-        while (at := unread[partition]) < end:
-            leader = (await cluster.metadata([partition.topic])).leader_of(partition)
-            if leader is not None:
-                asked = FetchPartition(partition.topic, partition.partition, at, _FETCH_BYTES)
-                (fetched,) = await cluster.fetch(leader, [asked], max_wait=0, isolation_level=isolation_level)
-                found += [record.offset for record in take_records(alias, fetched, unread) if record.offset < end]
-            if unread[partition] > at:
-                give_up_at = loop.time() + patience
-            elif loop.time() > give_up_at:
-                raise Unreachable(f"{alias}: read {partition}: no answer in time", cluster=alias)
-            else:
-                await asyncio.sleep(_PAUSE_SECONDS)
+    while (at := unread[partition]) < end:
+        leader = (await cluster.metadata([partition.topic])).leader_of(partition)
+        if leader is not None:
+            asked = FetchPartition(partition.topic, partition.partition, at, _FETCH_BYTES)
+            (fetched,) = await cluster.fetch(leader, [asked], max_wait=0, isolation_level=isolation_level)
+            records = await take_records(alias, fetched, unread)
+            found += [record.offset for record in records if record.offset < end]
+        if unread[partition] > at:
+            give_up_at = loop.time() + patience
+        elif loop.time() > give_up_at:
+            raise Unreachable(f"{alias}: read {partition}: no answer in time", cluster=alias)
+        else:
+            await asyncio.sleep(_PAUSE_SECONDS)
     return found

@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -22,7 +23,7 @@ from farshore.config import Settings, load
 from farshore.driver.figures import FlowStatus
 from farshore.driver.service import Service
 from farshore.errors import KafkaError, LocalClusterError
-from farshore.kafka.changes import create_topics
+from farshore.kafka.admin import Admin
 from farshore.kafka.cluster import Cluster
 from farshore.kafka.facts import NewTopic
 from farshore.kafka.traffic import SteadyWriter
@@ -150,7 +151,8 @@ class Demo:
             admin = Cluster(topic.source, flow.source.source.admin)
             self._admins[topic.source] = admin
             self._ending.callback(admin.close)
-            for name, error in create_topics(admin, [NewTopic(topic.name, topic.partitions, 1)]).items():
+            new = NewTopic(topic.name, topic.partitions, 1)
+            for name, error in admin.ask(partial(Admin.create_topics, topics=[new])).items():
                 if error is not None:
                     raise LocalClusterError(f"{topic.source}: {name} cannot be made: {error}")
             writer = SteadyWriter(

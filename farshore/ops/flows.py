@@ -14,6 +14,7 @@ from farshore.dataplane.assignment import Resume
 from farshore.dataplane.bookkeeping import Books, read_positions
 from farshore.dataplane.placing import RemoteLog, SourceLog
 from farshore.errors import BadArgument
+from farshore.kafka import background
 from farshore.kafka.cluster import Cluster
 from farshore.kafka.internal_topics.blocking import on_cluster
 from farshore.kafka.internal_topics.reader import log_ends
@@ -97,7 +98,7 @@ def named(things: Collection[object]) -> str:
 
 def look_at_logs(flow: FlowSettings, partitions: Mapping[TopicPartition, TopicPartition]) -> dict[TopicPartition, Logs]:
     """By source partition. Raises KafkaError if any log of the source does not tell."""
-    return asyncio.run(_logs(flow, partitions))
+    return background.run(lambda: _logs(flow, partitions))
 
 
 def offsets_at(flow: FlowSettings, partitions: Collection[TopicPartition], at: At | int) -> dict[TopicPartition, int]:
@@ -109,7 +110,7 @@ def offsets_at(flow: FlowSettings, partitions: Collection[TopicPartition], at: A
         async with _source(flow) as source:
             return await log_ends(source, partitions, at, isolation)
 
-    return asyncio.run(ask()) if partitions else {}
+    return background.run(ask) if partitions else {}
 
 
 async def _logs(flow: FlowSettings, partitions: Mapping[TopicPartition, TopicPartition]) -> dict[TopicPartition, Logs]:

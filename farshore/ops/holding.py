@@ -4,22 +4,24 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from concurrent.futures import Future
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 from farshore.config import FlowSettings
-from farshore.control.internal_topics import ensure_internal_topics
+from farshore.control.internal_topics import InternalTopics, ensure_internal_topics
 from farshore.dataplane import board
 from farshore.dataplane.assignment import Gap, Resume
 from farshore.dataplane.bookkeeping import Books, board_records, position_records
 from farshore.dataplane.picture import Picture
-from farshore.driver.loop import DriverLoop
-from farshore.driver.thread_lock import ThreadLock
 from farshore.errors import CommandRefused, RequestRefused
-from farshore.kafka.internal_topics.blocking import BlockingWriter
+from farshore.kafka import background
+from farshore.kafka.flow_clients import FlowClients
+from farshore.kafka.internal_topics.blocking import write_records
+from farshore.kafka.lock import FlowLock, LockPlace
 from farshore.model import Lineage, TopicPartition
 from farshore.naming import board_topic
-from farshore.ops.flows import Logs, positions_of, source_cluster, target_cluster
+from farshore.ops.flows import Logs, positions_of
 from farshore.ops.moves import Move
 from farshore.ops.sight import State, look
 
@@ -34,7 +36,7 @@ class Held:
     flow: FlowSettings
     picture: Picture
     _sizes: Mapping[str, int]
-    _lock: ThreadLock
+    _lock: FlowLock
 
     @property
     def books(self) -> Books:
@@ -57,7 +59,7 @@ class Held:
         generation = self.picture.lease.generation if self.picture.lease else 0
         positions = tuple((move.partition, move.to - 1, _lineage(logs[move.partition], generation)) for move in moves)
         records = position_records(self.books, self.flow.flow, positions)
-        BlockingWriter(self.flow.worker.producer.connection, self.flow.flow.target).write(records)
+        write_records(self.flow.worker.producer.connection, self.flow.flow.target, records)
 
 
 @contextmanager
@@ -68,29 +70,41 @@ def holding(
 
     `meanwhile` is called again and again while we wait for it. Raises CommandRefused if somebody has it, KafkaError.
     """
-    ensured = ensure_internal_topics(flow, source_cluster(flow), target_cluster(flow))
+    ensured = background.run(lambda: _ensured(flow))
     missing = [problem.reason for problem in ensured.problems if problem.missing]
     if missing:
         raise CommandRefused(f"{flow.flow}: {missing[0]}")
-    loop = DriverLoop()
-    lock = ThreadLock(loop, flow, on_lost=lambda: None)
-    with ExitStack() as stack:
-        loop.start()
-        stack.callback(loop.stop)
-        lock.start()
-        stack.callback(lock.release)
-        _take(lock, flow, within, meanwhile)
+    lock = FlowLock(LockPlace.of(flow), on_change=lambda _: None)
+    running = background.spawn(lock.run)
+    try:
+        _take(lock, running, flow, within, meanwhile)
         # Slots of a driver that was killed may copy on until their lease has lapsed.
         sight = look(flow)
         if sight.state.at_work or sight.state is State.STOPPING:
             raise CommandRefused(f"{flow.flow} is still being copied by a Farshore: try again when it has stopped")
         yield Held(flow, sight.picture, ensured.partitions, lock)
+    finally:
+        background.run(lock.release)
 
 
-def _take(lock: ThreadLock, flow: FlowSettings, within: float, meanwhile: Callable[[], None]) -> None:
+async def _ensured(flow: FlowSettings) -> InternalTopics:
+    clients = FlowClients()
+    try:
+        source, target = (clients.admin(flow.side(alias)) for alias in (flow.flow.source, flow.flow.target))
+        return await ensure_internal_topics(flow, source, target)
+    finally:
+        await clients.close()
+
+
+def _take(
+    lock: FlowLock, running: Future[None], flow: FlowSettings, within: float, meanwhile: Callable[[], None]
+) -> None:
     where = f"the group {flow.worker.group_id} on {flow.flow.target}"
     give_up_at = time.monotonic() + within
-    while not lock.wait(_LOOK_EVERY_SECONDS):
+    while not lock.held:
+        time.sleep(_LOOK_EVERY_SECONDS)
+        if running.done():
+            running.result()  # a fault of our own
         refusal = lock.refusal
         if isinstance(refusal, RequestRefused) and refusal.code == "INCONSISTENT_GROUP_PROTOCOL":
             raise CommandRefused(
@@ -107,7 +121,7 @@ def write_board(flow: FlowSettings, entries: Sequence[board.Entry]) -> None:
     """Raises KafkaError."""
     if entries:
         records = board_records(board_topic(flow.flow.source), entries)
-        BlockingWriter(flow.worker.connection, flow.flow.target).write(records)
+        write_records(flow.worker.connection, flow.flow.target, records)
 
 
 def _lineage(logs: Logs, generation: int) -> Lineage:

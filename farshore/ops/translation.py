@@ -16,7 +16,9 @@ from farshore.control.offset_maps import OffsetMaps
 from farshore.control.problems import Problem
 from farshore.control.published import Published
 from farshore.errors import BadArgument, KafkaError
+from farshore.kafka import background
 from farshore.kafka.cluster import Cluster
+from farshore.kafka.flow_clients import FlowClients
 from farshore.kafka.groups import committed_offsets
 from farshore.model import Flow, TopicPartition
 from farshore.translate import Translation
@@ -77,8 +79,7 @@ def translate_group(settings: FlowSettings, group: str) -> GroupTranslation:
     flow = settings.flow
     target = Cluster(flow.target, settings.side(flow.target).admin)
     target.describe()
-    maps = OffsetMaps(settings)
-    problems = list(maps.refresh())
+    problems: list[Problem] = []
     checkpoints = _checkpoints(settings, group, problems)
     stands, lags = _on_source(settings, group, problems)
     naming = Published(flow, next(connector.policy for connector in settings.connectors))
@@ -90,12 +91,29 @@ def translate_group(settings: FlowSettings, group: str) -> GroupTranslation:
         raise BadArgument(f"group {group} has no offsets on {where} for topics of the flow {flow}")
     remote = {at: naming.remote(at) for at in stands}
     starts = _starts(target, remote.values())
-    rows = []
-    for at, upstream in sorted(stands.items()):
-        start, seen = starts.get(remote[at]), checkpoints.get(remote[at])
-        found = maps.translation(at, upstream, log_start=start or 0)
-        rows.append(_row(at, remote[at], upstream, found, lags.get(at), start, seen))
-    return GroupTranslation(flow, group, from_source, tuple(rows), tuple(problems))
+    log_starts = {at: starts.get(remote[at]) for at in stands}
+    translations, told = background.run(lambda: _translated(settings, stands, log_starts))
+    rows = [
+        _row(at, remote[at], stands[at], found, lags.get(at), log_starts[at], checkpoints.get(remote[at]))
+        for at, found in translations.items()
+    ]
+    return GroupTranslation(flow, group, from_source, tuple(rows), (*told, *problems))
+
+
+async def _translated(
+    settings: FlowSettings, stands: Mapping[TopicPartition, int], log_starts: Mapping[TopicPartition, int | None]
+) -> tuple[dict[TopicPartition, Translation], Sequence[Problem]]:
+    """By the offset maps as they are now, and what keeps these from being as good as they could be."""
+    clients = FlowClients()
+    try:
+        maps = OffsetMaps(settings, clients)
+        told = await maps.refresh()
+        return {
+            at: await maps.translation(at, upstream, log_start=log_starts[at] or 0)
+            for at, upstream in sorted(stands.items())
+        }, told
+    finally:
+        await clients.close()
 
 
 def _row(
@@ -119,7 +137,7 @@ def _on_source(
     """What the group has committed for topics that the flow copies, and its lag; None if that cannot be asked."""
     source = Cluster(settings.flow.source, settings.side(settings.flow.source).admin)
     try:
-        answer = committed_offsets(source, [group])[group]
+        answer = source.ask(lambda admin: committed_offsets(admin, [group]))[group]
         if isinstance(answer, KafkaError):
             raise answer
         topics = (settings.source or settings.checkpoint).topics  # type: ignore[union-attr]  # one of them is there

@@ -181,7 +181,7 @@ class Lane:
 
     def committed_there(self, group: str) -> dict[TopicPartition, int]:
         """Where the group stands on the target."""
-        answer = committed_offsets(self.admins[1], [group])[group]
+        answer = self.admins[1].ask(lambda admin: committed_offsets(admin, [group]))[group]
         assert isinstance(answer, Mapping), answer
         return {at: each.offset for at, each in answer.items()}
 
@@ -427,5 +427,6 @@ def _admin(side: End) -> Admin:
 
 def _commit(cluster: Admin, offsets: Mapping[str, Mapping[TopicPartition, int]]) -> None:
     wanted = {group: {at: Committed(each) for at, each in some.items()} for group, some in offsets.items()}
-    refused = {group: answer for group, answer in write_offsets(cluster, wanted).items() if answer}
+    answers = cluster.ask(lambda admin: write_offsets(admin, wanted))
+    refused = {group: answer for group, answer in answers.items() if answer}
     assert not refused, refused

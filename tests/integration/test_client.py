@@ -3,6 +3,7 @@ wrote."""
 
 from __future__ import annotations
 
+import asyncio
 import random
 import re
 import subprocess
@@ -20,7 +21,7 @@ from test_run_support import Mirror, wait_until
 import farshore
 from farshore.config.security import Connection
 from farshore.errors import BadArgument, ConfigError, RequestRefused
-from farshore.kafka.internal_topics.blocking import BlockingWriter
+from farshore.kafka.internal_topics.blocking import write_records
 from farshore.kafka.internal_topics.writer import InternalRecord
 from farshore.local import Cluster
 from farshore.local.javatools import start_mirror_maker
@@ -66,9 +67,9 @@ def target(target_cluster: Cluster, alias: str) -> str:
 
 def write_checkpoints(servers: str, alias: str, checkpoints: list[Checkpoint]) -> None:
     topic = f"{alias}.checkpoints.internal"
-    records = BlockingWriter(Connection((servers,)), "B")
-    records.write([InternalRecord(topic, 0, *encode_checkpoint(each)) for each in checkpoints])
-    records.write([InternalRecord(topic, 0, b"nonsense", b"nonsense")])  # skipped, here and there
+    records = [InternalRecord(topic, 0, *encode_checkpoint(each)) for each in checkpoints]
+    nonsense = InternalRecord(topic, 0, b"nonsense", b"nonsense")  # skipped, here and there
+    write_records(Connection((servers,)), "B", [*records, nonsense])
 
 
 @pytest.mark.usefixtures("jars")
@@ -125,6 +126,21 @@ def test_a_file_and_an_alias_lead_to_the_same_cluster(target: str, alias: str, t
         farshore.remote_topics(file, cluster="C")
     with pytest.raises(BadArgument, match="say which cluster is meant"):
         farshore.remote_topics(str(file))
+
+
+def test_every_function_works_where_an_event_loop_runs_already(target: str, alias: str) -> None:
+    """As in a notebook."""
+    write_checkpoints(target, alias, [Checkpoint("g", TopicPartition(f"{alias}.orders", 0), 1, 7)])
+    properties = {"bootstrap.servers": target}
+
+    async def cell() -> list[object]:
+        return [
+            farshore.translate_offsets(properties, source=alias, group="g"),
+            f"{alias}.orders" in farshore.remote_topics(properties),
+            farshore.replication_hops(properties, alias),
+        ]
+
+    assert asyncio.run(cell()) == [{TopicPartition(f"{alias}.orders", 0): 7}, True, 1]
 
 
 def test_mistakes_are_told(target: str, alias: str) -> None:

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 from acl_support import allow, deny
+from awaited import awaited
 from confluent_kafka.admin import (  # type: ignore[attr-defined]
     AclBindingFilter,
     AclOperation,
@@ -22,13 +23,12 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]
 from test_control_topics import Scene
 from test_control_topics_internal import ONE_BROKER
 
-from farshore.control import acls
 from farshore.control.acls import AclsPass
 from farshore.control.loop import ControlLoop
-from farshore.driver.loop import DriverLoop
 from farshore.errors import PermissionDenied
-from farshore.kafka.acls import TopicAcl, create_topic_acls, topic_acls
-from farshore.kafka.cluster import Cluster
+from farshore.kafka import background
+from farshore.kafka.admin import Admin
+from farshore.kafka.facts import TopicAcl
 from farshore.local import Cluster as LocalCluster
 from farshore.local import Security, started
 from farshore.local.javatools import start_mirror_maker
@@ -81,17 +81,17 @@ def remote_acls(scene: Scene) -> list[str]:
 
 def acl_pass(scene: Scene, *lines: str) -> AclsPass:
     flow = scene.flow(*lines)
-    return AclsPass(flow, *scene.clusters_of(flow))
+    return AclsPass(flow, *scene.admins_of(flow))
 
 
 def as_user(name: str, user: str, cluster: LocalCluster) -> list[str]:
     return [f"{name}.{key} = {value}" for key, value in cluster.client_properties(user).items()]
 
 
-def reached(cluster: LocalCluster, properties: Mapping[str, str], scene: Scene) -> Cluster:
+def reached(cluster: LocalCluster, properties: Mapping[str, str], scene: Scene) -> Admin:
     """`cluster` with these client properties."""
     there = Scene(scene.topic, "nowhere:9092", cluster.bootstrap_servers, scene.directory, properties)
-    return there.clusters_of(there.flow())[1]
+    return there.admins_of(there.flow())[1]
 
 
 def test_what_a_cluster_says_of_its_acls(
@@ -99,15 +99,15 @@ def test_what_a_cluster_says_of_its_acls(
 ) -> None:
     """The client library answers the first three with the same empty list."""
     _, target = guarded
-    assert topic_acls(reached(source_cluster, {}, scene)) is None
+    assert awaited(reached(source_cluster, {}, scene).topic_acls()) is None
     with pytest.raises(PermissionDenied, match=r"^B: list ACLs: not allowed \(CLUSTER_AUTHORIZATION_FAILED\)$"):
-        topic_acls(reached(target, target.client_properties(POOR), scene))
+        awaited(reached(target, target.client_properties(POOR), scene).topic_acls())
     watched = reached(target, target.client_properties(WATCHER), scene)
-    before = topic_acls(watched)
+    before = awaited(watched.topic_acls())
     assert before is not None
     deny(scene.target_servers, "bob", "TOPIC", scene.topic, "READ", host="10.0.0.1")
     allow(scene.target_servers, "bob", "TOPIC", scene.topic, "WRITE", prefixed=True)
-    after = topic_acls(watched)
+    after = awaited(watched.topic_acls())
     assert after is not None
     assert after - before == {TopicAcl(scene.topic, "User:bob", "10.0.0.1", "READ", "DENY")}
 
@@ -123,7 +123,7 @@ def test_acls_are_carried_over_by_mirror_makers_rules_and_only_once(
     allow(a, "bob", "TOPIC", f"not-{topic}", "READ")
     allow(a, "dave", "GROUP", topic, "READ")
     work = acl_pass(scene)
-    assert work.run() == []
+    assert awaited(work.run()) == []
     expected = [
         f"User:bob ALLOW DESCRIBE_CONFIGS on {scene.remote()} from *",
         f"User:bob ALLOW READ on {scene.remote('-all')} from 10.0.0.1",
@@ -133,22 +133,24 @@ def test_acls_are_carried_over_by_mirror_makers_rules_and_only_once(
     assert remote_acls(scene) == sorted(expected)
     assert sorted(logged.messages) == sorted(f"{scene.alias}->B: ACL created on B: {each}" for each in expected)
     logged.clear()
-    assert work.run() == []
+    assert awaited(work.run()) == []
     assert logged.messages == []
 
 
 def test_only_missing_acls_are_sent_and_none_is_ever_taken_away(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
     sent: list[Collection[TopicAcl]] = []
 
-    def noted(cluster: Cluster, wanted: Collection[TopicAcl]) -> object:
-        sent.append(wanted)
-        return create_topic_acls(cluster, wanted)
+    create_acls = Admin.create_acls
 
-    monkeypatch.setattr(acls, "create_topic_acls", noted)
+    async def noted(admin: Admin, wanted: Collection[TopicAcl]) -> object:
+        sent.append(wanted)
+        return await create_acls(admin, wanted)
+
+    monkeypatch.setattr(Admin, "create_acls", noted)
     allow(scene.source_servers, "bob", "TOPIC", scene.topic, "READ", "DESCRIBE")
     allow(scene.target_servers, "bob", "TOPIC", scene.remote(), "READ")
     allow(scene.target_servers, "operator", "TOPIC", scene.remote(), "ALTER")
-    assert acl_pass(scene).run() == []
+    assert awaited(acl_pass(scene).run()) == []
     assert sent == [[TopicAcl(scene.remote(), "User:bob", "*", "DESCRIBE", "ALLOW")]]
     assert f"User:operator ALLOW ALTER on {scene.remote()} from *" in remote_acls(scene)
 
@@ -161,7 +163,7 @@ def test_without_an_authorizer_on_one_side_it_is_said_once_and_nothing_is_wrong(
     servers = (plain, scene.target_servers) if without == "source" else (scene.source_servers, plain)
     half = Scene(scene.topic, *servers, scene.directory)
     work = acl_pass(half)
-    assert [work.run() for _ in range(3)] == [[], [], []]
+    assert [awaited(work.run()) for _ in range(3)] == [[], [], []]
     named = half.alias if without == "source" else "B"
     assert [(each.levelname, each.message) for each in logged.records] == [
         ("INFO", f"{half.alias}->B: {named} has no authorizer, so there are no ACLs to be kept in step")
@@ -174,14 +176,14 @@ def test_where_the_sources_acls_may_not_be_seen_the_loop_says_what_to_allow(
     source, _ = guarded
     poor = Scene(scene.topic, source.bootstrap_servers, scene.target_servers, scene.directory)
     flow = poor.flow(*as_user(poor.alias, POOR, source)[1:])
-    loop, driver = ControlLoop(flow.flow, [AclsPass(flow, *poor.clusters_of(flow))]), DriverLoop()
-    driver.start()
-    driver.spawn(loop.run())
+    loop = ControlLoop(flow.flow, [AclsPass(flow, *poor.admins_of(flow))])
+    running = background.spawn(loop.run)
     give_up = time.monotonic() + WITHIN_SECONDS
     while loop.states[0].fine:
         assert time.monotonic() < give_up
         time.sleep(0.02)
-    driver.stop()
+    running.cancel()
+    awaited(poor.clients.close())
     reason = (
         f"{poor.alias}: list ACLs: not allowed (CLUSTER_AUTHORIZATION_FAILED): allow DESCRIBE on the cluster, or set "
         "sync.topic.acls.enabled=false"
@@ -198,7 +200,7 @@ def test_where_acls_may_be_seen_but_not_created_each_is_a_problem(
     watched = Scene(
         scene.topic, scene.source_servers, target.bootstrap_servers, scene.directory, target.client_properties(WATCHER)
     )
-    problems = acl_pass(watched).run()
+    problems = awaited(acl_pass(watched).run())
     assert [each.subject for each in problems] == [
         f"User:bob ALLOW {operation} on {scene.remote()} from *" for operation in ("DESCRIBE", "READ")
     ]
@@ -210,21 +212,21 @@ def test_where_acls_may_be_seen_but_not_created_each_is_a_problem(
 
 
 def test_thousands_of_acls_are_created_in_several_requests_and_in_seconds(scene: Scene) -> None:
-    source, target = scene.clusters_of(scene.flow())
+    source, target = scene.admins_of(scene.flow())
     theirs = [
         TopicAcl(f"{scene.topic}-{number}", "User:bob", "*", operation, "ALLOW")
         for number in range(1_250) for operation in ("READ", "DESCRIBE")
     ]  # fmt: skip
-    assert create_topic_acls(source, theirs) == dict.fromkeys(theirs)
+    assert awaited(source.create_acls(theirs)) == dict.fromkeys(theirs)
     work = acl_pass(scene)
     began = time.monotonic()
-    assert work.run() == []
+    assert awaited(work.run()) == []
     created = time.monotonic() - began
-    ours = topic_acls(target)
+    ours = awaited(target.topic_acls())
     assert ours is not None
     assert ours >= {replace(each, topic=f"{scene.alias}.{each.topic}") for each in theirs}
     began = time.monotonic()
-    assert work.run() == []
+    assert awaited(work.run()) == []
     print(f"2,500 ACLs: created in {created:.1f} s, looked at in {time.monotonic() - began:.1f} s")
     assert created < WITHIN_SECONDS
 
@@ -232,7 +234,7 @@ def test_thousands_of_acls_are_created_in_several_requests_and_in_seconds(scene:
 @pytest.mark.slow
 def test_after_the_real_mirror_maker_no_acl_is_missing(scene: Scene, logged: pytest.LogCaptureFixture) -> None:
     flow = scene.flow(*ONE_BROKER, "sync.topic.acls.interval.seconds = 1")
-    work = AclsPass(flow, *scene.clusters_of(flow))
+    work = AclsPass(flow, *scene.admins_of(flow))
     allow(scene.source_servers, "bob", "TOPIC", scene.topic, "READ", "WRITE", "DESCRIBE")
     allow(scene.source_servers, "bob", "TOPIC", f"{scene.topic}-all", "ALL")
     deny(scene.source_servers, "bob", "TOPIC", f"{scene.topic}-denied", "ALL", "READ")
@@ -243,6 +245,6 @@ def test_after_the_real_mirror_maker_no_acl_is_missing(scene: Scene, logged: pyt
             assert time.monotonic() < give_up, remote_acls(scene)
             time.sleep(0.5)
     theirs = remote_acls(scene)
-    assert work.run() == []
+    assert awaited(work.run()) == []
     assert logged.messages == []
     assert remote_acls(scene) == theirs

@@ -9,6 +9,7 @@ from itertools import count, islice
 from typing import Any
 
 import pytest
+from awaited import awaited
 from confluent_kafka import TIMESTAMP_CREATE_TIME
 from confluent_kafka.admin import AdminClient
 from records import create_topic, produce, read_all
@@ -20,10 +21,11 @@ from farshore.control import checkpoints as module
 from farshore.control.checkpoints import Checkpoints
 from farshore.control.group_offsets import GroupOffsets
 from farshore.control.problems import Problem
-from farshore.errors import KafkaError, PermissionDenied, Unreachable
-from farshore.kafka.cluster import Cluster
+from farshore.control.published import Translated
+from farshore.errors import PermissionDenied, Unreachable
+from farshore.kafka.admin import Admin
 from farshore.kafka.groups import Committed, committed_offsets
-from farshore.kafka.internal_topics.blocking import BlockingWriter
+from farshore.kafka.internal_topics.writer import InternalWriter
 from farshore.model import Checkpoint, TopicPartition
 from farshore.wire.internal import decode_checkpoint, encode_checkpoint
 
@@ -47,23 +49,22 @@ class Stand:
         self.internal = f"{self.scene.alias}.checkpoints.internal"
         create_topic(self.scene.target_servers, self.internal, 1, cleanup_policy="compact")
 
-    def refresh(self) -> Sequence[Problem]:
+    async def refresh(self) -> Sequence[Problem]:
         return self.problems
 
-    def translate(self, partition: TopicPartition, upstream_offset: int) -> int | None:
-        return None if partition not in self.table else upstream_offset + self.table[partition]
-
-    def is_exact(self, partition: TopicPartition, upstream_offset: int) -> bool:  # noqa: ARG002
-        return self.certain
+    async def translate(self, partition: TopicPartition, upstream_offset: int) -> Translated:
+        known = partition in self.table
+        return Translated(upstream_offset + self.table[partition] if known else None, self.certain)
 
     def started(self, *lines: str, clock: Callable[[], float] = time.monotonic) -> Checkpoints:
         """As after a start of Farshore."""
         flow = self.scene.flow(f"groups = {self.scene.topic}.*", "sync.group.offsets.enabled = true", *lines)
         assert flow.checkpoint is not None
         self.settings = flow.checkpoint
-        self.source, self.target = self.scene.clusters_of(flow)
-        writer = BlockingWriter(flow.worker.producer.connection, "B")
-        return Checkpoints(flow.checkpoint, self.source, self.target, self, writer, clock=clock)
+        self.source, self.target = self.scene.admins_of(flow)
+        reader = self.scene.clients.reader(flow.checkpoint.target)
+        writer = InternalWriter(reader.cluster)
+        return Checkpoints(flow.checkpoint, self.source, self.target, reader, self, writer, clock=clock)
 
     def group(self, name: str) -> str:
         return f"{self.scene.topic}-{name}"
@@ -90,7 +91,7 @@ def test_a_checkpoint_is_the_record_that_mirror_maker_reads(stand: Stand) -> Non
     commit(stand.scene.source_servers, stand.group("g"), {stand.at: 7}, "noted")
     work = stand.started()
     before = time.time() * 1000
-    assert (work.name, work.every, work.run()) == ("checkpoints", 60, [])
+    assert (work.name, work.every, awaited(work.run())) == ("checkpoints", 60, [])
     [record] = read_all(stand.scene.target_servers, stand.internal)
     wanted = Checkpoint(stand.group("g"), stand.remote, 7, 1007, "noted\0")
     assert (record.partition, (record.key, record.value), record.headers) == (0, encode_checkpoint(wanted), ())
@@ -105,32 +106,32 @@ def test_only_news_is_published_and_nothing_goes_back_unless_the_group_does(stan
     stand.commit(g=7)
     work = stand.started()
     for _ in range(2):
-        work.run()
+        awaited(work.run())
     stand.commit(g=9)
-    work.run()
+    awaited(work.run())
     stand.table[stand.at] = 900
-    work.run()
+    awaited(work.run())
     assert stand.published() == [("g", stand.remote, 7, 1007), ("g", stand.remote, 9, 1009)]
     again = stand.started()
-    again.run()
+    awaited(again.run())
     stand.commit(g=10)
-    again.run()
+    awaited(again.run())
     assert len(stand.published()) == 2, "a restart forgets nothing of what was published"
     stand.commit(g=5)
-    again.run()
+    awaited(again.run())
     assert stand.published()[2:] == [("g", stand.remote, 5, 905)]
 
 
 def test_when_a_remote_topic_was_made_anew_checkpoints_go_back_to_where_records_are_now(stand: Stand) -> None:
     stand.commit(g=7)
     work = stand.started()
-    work.run()
+    awaited(work.run())
     stand.table[stand.at] = 0
-    work.run()
+    awaited(work.run())
     assert len(stand.published()) == 1, "it may be that the offset is not known as well as before"
     stand.certain = True
     for _ in range(2):
-        work.run()
+        awaited(work.run())
     assert stand.published() == [("g", stand.remote, 7, 1007), ("g", stand.remote, 7, 7)]
 
 
@@ -145,7 +146,7 @@ def test_groups_of_every_kind_count_if_both_filters_select_them(stand: Stand) ->
         read_and_leave(servers, stand.group(protocol), topic, protocol)
     work = stand.started("groups.exclude = .*-excluded", f"{stand.scene.alias}->B.topics = {topic}")
     with member(servers, stand.group("classic"), topic, "classic"):
-        assert work.run() == []
+        assert awaited(work.run()) == []
     assert sorted(stand.published()) == [
         ("classic", stand.remote, 1, 1001), ("consumer", stand.remote, 1, 1001), ("simple", stand.remote, 3, 1003)
     ]  # fmt: skip
@@ -159,7 +160,7 @@ def test_groups_are_looked_for_on_their_own_interval(stand: Stand) -> None:
     once = stand.started("refresh.groups.enabled = false", clock=lambda: now)
     found = []
     for now in islice(minutes, 5):  # noqa: B007  # the clock looks at it
-        found.append([bool(each.groups) for each in (work, once) if each.run() == []])
+        found.append([bool(each.groups) for each in (work, once) if awaited(each.run()) == []])
         stand.commit(g=1)
     assert found == [[False, False]] * 3 + [[True, False]] * 2
 
@@ -170,16 +171,16 @@ def test_a_group_deleted_in_mid_pass_is_no_trouble(stand: Stand, monkeypatch: py
         pass
     work = stand.started()
 
-    def deleted_first(cluster: Cluster, groups: Collection[str]) -> object:
+    async def deleted_first(cluster: Admin, groups: Collection[str]) -> object:
         admin = AdminClient({"bootstrap.servers": stand.scene.source_servers})
         names = [stand.group("goes"), stand.group("goes-too")]
         for future in admin.delete_consumer_groups(names).values():
             future.result(20)
         monkeypatch.undo()
-        return committed_offsets(cluster, groups)
+        return await committed_offsets(cluster, groups)
 
     monkeypatch.setattr(module, "committed_offsets", deleted_first)
-    assert work.run() == []
+    assert awaited(work.run()) == []
     assert stand.published() == [("stays", stand.remote, 1, 1001)]
     assert work.current.get(stand.group("goes"), {}) == {}
 
@@ -194,10 +195,10 @@ def test_records_that_are_no_checkpoints_are_said_once_and_hide_no_other(stand: 
     produce(stand.scene.target_servers, stand.internal, records)
     stand.commit(g=7)
     work = stand.started()
-    [problem] = work.run()
+    [problem] = awaited(work.run())
     assert problem.subject == stand.internal
     assert problem.reason.startswith("holds records that are no checkpoints, which are ignored: offset 2: ")
-    assert work.run() == []
+    assert awaited(work.run()) == []
     assert len(read_all(stand.scene.target_servers, stand.internal)) == 3, "the one that is there needs no repetition"
 
 
@@ -207,15 +208,15 @@ def test_while_the_topic_cannot_be_read_for_now_nothing_is_published(
     stand.commit(g=7)
     work = stand.started()
 
-    def fails(*_: object, **__: object) -> None:
+    async def fails(*_: object, **__: object) -> None:
         raise Unreachable("B: read: no answer in time", cluster="B")
 
-    monkeypatch.setattr(module, "read_committed", fails)
+    monkeypatch.setattr(module, "read_topic", fails)
     with pytest.raises(Unreachable):
-        work.run()
+        awaited(work.run())
     assert stand.published() == []
     monkeypatch.undo()
-    assert work.run() == []
+    assert awaited(work.run()) == []
     assert len(stand.published()) == 1
 
 
@@ -223,12 +224,12 @@ def test_a_topic_that_may_not_be_read_is_said_and_published_into(stand: Stand, m
     stand.commit(g=7)
     work = stand.started()
 
-    def fails(*_: object, **__: object) -> None:
+    async def fails(*_: object, **__: object) -> None:
         raise PermissionDenied("B: read: not allowed", cluster="B")
 
-    monkeypatch.setattr(module, "read_committed", fails)
+    monkeypatch.setattr(module, "read_topic", fails)
     reason = "checkpoints may go back, since those from before the start cannot be read: B: read: not allowed"
-    assert work.run() == work.run() == [Problem(stand.internal, reason)]
+    assert awaited(work.run()) == awaited(work.run()) == [Problem(stand.internal, reason)]
     assert stand.published() == [("g", stand.remote, 7, 1007)]
 
 
@@ -240,12 +241,11 @@ def test_what_ails_one_group_or_the_translation_is_said_and_stops_no_other(
     work = stand.started()
     refused = PermissionDenied("A: read the offsets of a group: not allowed", cluster="A")
 
-    def partly(cluster: Cluster, groups: Collection[str]) -> dict[str, object]:
-        answers: dict[str, dict[TopicPartition, Committed] | KafkaError] = {**committed_offsets(cluster, groups)}  # type: ignore[dict-item]
-        return {**answers, stand.group("bad"): refused}
+    async def partly(cluster: Admin, groups: Collection[str]) -> dict[str, object]:
+        return {**await committed_offsets(cluster, groups), stand.group("bad"): refused}
 
     monkeypatch.setattr(module, "committed_offsets", partly)
-    assert work.run() == [*stand.problems, Problem(stand.group("bad"), str(refused))]
+    assert awaited(work.run()) == [*stand.problems, Problem(stand.group("bad"), str(refused))]
     assert stand.published() == [("good", stand.remote, 7, 1007)]
     assert work.groups == {stand.group("good"), stand.group("bad")}
 
@@ -256,10 +256,10 @@ def test_groups_of_the_target_follow_the_checkpoints_of_the_same_pass(stand: Sta
     stand.commit(g=7)
     work = stand.started()
     offsets = GroupOffsets(stand.settings, stand.target, work)
-    assert work.run() == offsets.run() == []
-    there = committed_offsets(stand.target, [stand.group("g")])
+    assert awaited(work.run()) == awaited(offsets.run()) == []
+    there = awaited(committed_offsets(stand.target, [stand.group("g")]))
     assert there == {stand.group("g"): {stand.remote: Committed(1007)}}
     stand.commit(g=2)
     del stand.table[stand.at]
-    assert work.run() == offsets.run() == []
+    assert awaited(work.run()) == awaited(offsets.run()) == []
     assert work.current == {stand.group("g"): {}}, "the group went back, and nobody knows to where"

@@ -9,6 +9,7 @@ from dataclasses import replace
 
 import pytest
 from acl_support import allow
+from awaited import awaited
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic as ClientNewTopic
 from records import alter_topic, create_topic
@@ -20,8 +21,7 @@ from farshore.control import configs
 from farshore.control.configs import TopicConfigsPass
 from farshore.control.problems import Problem
 from farshore.errors import RequestRefused
-from farshore.kafka.changes import Outcomes, alter_topic_configs
-from farshore.kafka.cluster import Cluster
+from farshore.kafka.admin import Admin, Outcomes
 from farshore.local import Cluster as LocalCluster
 from farshore.local.javatools import start_mirror_maker
 
@@ -42,17 +42,19 @@ def sent(monkeypatch: pytest.MonkeyPatch) -> Sent:
     """What passes ask the target for, one entry a call."""
     calls: Sent = []
 
-    def noted(cluster: Cluster, values: Mapping[str, Mapping[str, str | None]], **options: bool) -> Outcomes:
-        calls.append(values)
-        return alter_topic_configs(cluster, values, **options)
+    alter_topic_configs = Admin.alter_topic_configs
 
-    monkeypatch.setattr(configs, "alter_topic_configs", noted)
+    async def noted(admin: Admin, values: Mapping[str, Mapping[str, str | None]], **options: bool) -> Outcomes:
+        calls.append(values)
+        return await alter_topic_configs(admin, values, **options)
+
+    monkeypatch.setattr(Admin, "alter_topic_configs", noted)
     return calls
 
 
 def config_pass(scene: Scene, *lines: str) -> TopicConfigsPass:
     flow = scene.flow(*lines)
-    return TopicConfigsPass(flow, *scene.clusters_of(flow))
+    return TopicConfigsPass(flow, *scene.admins_of(flow))
 
 
 def until(holds: Callable[[], bool]) -> None:
@@ -82,7 +84,7 @@ def test_a_topic_just_made_is_in_step_and_nothing_is_sent(
 ) -> None:
     scene.create(retention_ms="5000", cleanup_policy="compact,delete", min_insync_replicas="1")
     scene.sync()
-    assert config_pass(scene).run() == []
+    assert awaited(config_pass(scene).run()) == []
     assert sent == [{}]
     assert logged.messages == []
 
@@ -93,12 +95,12 @@ def test_changes_on_the_source_are_carried_over_and_said_once(
     scene.create(retention_ms="5000")
     scene.sync()
     work = config_pass(scene)
-    work.run()
+    awaited(work.run())
     alter(scene, "retention.ms", "6000", on="source")
     alter(scene, "cleanup.policy", "compact", on="source")
-    assert work.run() == []
+    assert awaited(work.run()) == []
     remote_has(scene, {"retention.ms": "6000", "cleanup.policy": "compact"})
-    assert work.run() == []
+    assert awaited(work.run()) == []
     assert sent == [{}, {scene.remote(): {"retention.ms": "6000", "cleanup.policy": "compact"}}, {}]
     [line] = logged.messages
     assert line.startswith(f"{scene.alias}->B: {scene.remote()}: ")
@@ -113,13 +115,13 @@ def test_the_source_wins_over_what_an_operator_sets_on_the_target_and_the_log_sa
     scene.create(retention_ms="5000")
     scene.sync()
     work = config_pass(scene)
-    work.run()
+    awaited(work.run())
     for _ in range(2):
         alter(scene, "retention.ms", "7000", on="target")
         alter(scene, "segment.bytes", "2000000", on="target")
-        assert work.run() == []
+        assert awaited(work.run()) == []
         remote_has(scene, {"retention.ms": "5000"})
-        assert work.run() == []
+        assert awaited(work.run()) == []
     assert [(each.levelname, each.message) for each in logged.records] == [
         (
             "WARNING",
@@ -136,7 +138,7 @@ def test_where_nobody_knows_who_set_a_value_the_log_only_tells_how_to_keep_it(
     scene.create(retention_ms="5000")
     scene.sync()
     alter(scene, "retention.ms", "7000", on="target")
-    assert config_pass(scene).run() == []
+    assert awaited(config_pass(scene).run()) == []
     remote_has(scene, {"retention.ms": "5000"})
     assert [(each.levelname, each.message) for each in logged.records] == [
         (
@@ -154,7 +156,7 @@ def test_what_is_excluded_is_left_as_it_is_on_the_target(scene: Scene, sent: Sen
     alter(scene, "retention.ms", "7000", on="target")
     alter(scene, "segment.ms", "100000", on="target")
     alter(scene, "flush.ms", "1000", on="source")
-    assert work.run() == []
+    assert awaited(work.run()) == []
     assert sent == [{scene.remote(): {"flush.ms": "1000"}}]
     remote_has(
         scene, {"retention.ms": "7000", "segment.bytes": "3000000", "segment.ms": "100000", "flush.ms": "1000"}
@@ -165,10 +167,10 @@ def test_with_defaults_from_the_source_they_are_set_once_on_the_remote_topic(sce
     scene.create()
     scene.sync()
     work = config_pass(scene, f"{scene.alias}->B.use.defaults.from = source")
-    assert work.run() == []
+    assert awaited(work.run()) == []
     until(lambda: own_configs(scene.clusters[1], scene.remote()).get("segment.ms") == "604800000")
     assert len(own_configs(scene.clusters[1], scene.remote())) > 20
-    assert work.run() == []
+    assert awaited(work.run()) == []
     assert sent[1] == {}
 
 
@@ -182,7 +184,7 @@ def test_a_refused_value_is_said_with_its_topic_and_setting_and_stops_no_other(s
     alter(scene, "max.compaction.lag.ms", "1000", on="source", suffix="-bad")
     alter(scene, "min.compaction.lag.ms", "2000", on="target", suffix="-bad")
     work = config_pass(scene, r"config.properties.exclude = min\\.compaction\\.lag\\.ms, min\\.insync\\.replicas")
-    [problem] = work.run()
+    [problem] = awaited(work.run())
     assert problem.subject == scene.remote("-bad")
     assert "max.compaction.lag.ms" in problem.reason
     assert "retention.ms" not in problem.reason
@@ -194,7 +196,7 @@ def test_a_refused_value_is_said_with_its_topic_and_setting_and_stops_no_other(s
     assert own_configs(scene.clusters[1], scene.remote("-bad")) == {
         "retention.ms": "5000", "min.compaction.lag.ms": "2000"
     }  # fmt: skip
-    assert work.run() == [problem]
+    assert awaited(work.run()) == [problem]
 
 
 def test_what_passes_by_itself_is_blamed_on_no_setting(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -203,8 +205,12 @@ def test_what_passes_by_itself_is_blamed_on_no_setting(scene: Scene, monkeypatch
     scene.sync()
     work = config_pass(scene)
     alter(scene, "retention.ms", "6000", on="source")
-    monkeypatch.setattr(configs, "alter_topic_configs", lambda _, values: dict.fromkeys(values, busy))
-    assert work.run() == [Problem(scene.remote(), "its settings could not be changed just now: B: busy")]
+
+    async def refused(_: Admin, values: Mapping[str, Mapping[str, str | None]]) -> Outcomes:
+        return dict.fromkeys(values, busy)
+
+    monkeypatch.setattr(Admin, "alter_topic_configs", refused)
+    assert awaited(work.run()) == [Problem(scene.remote(), "its settings could not be changed just now: B: busy")]
 
 
 def test_a_setting_the_target_does_not_know_is_said_once_and_left_out(
@@ -213,20 +219,21 @@ def test_a_setting_the_target_does_not_know_is_said_once_and_left_out(
     scene.create(retention_ms="5000")
     scene.sync()
     work = config_pass(scene)
-    target = scene.clusters[1]
+    target = scene.admins_of(scene.flow())[1]
     described = target.topic_configs
 
-    def older(names: list[str]) -> object:
-        return {name: {k: v for k, v in each.items() if k != "retention.ms"} for name, each in described(names).items()}  # type: ignore[union-attr]
+    async def older(names: list[str]) -> object:
+        answers = await described(names)
+        return {name: {k: v for k, v in each.items() if k != "retention.ms"} for name, each in answers.items()}  # type: ignore[union-attr]
 
     monkeypatch.setattr(target, "topic_configs", older)
-    assert (work.run(), work.run()) == ([], [])
+    assert (awaited(work.run()), awaited(work.run())) == ([], [])
     assert logged.messages == [f"{scene.alias}->B: B does not know retention.ms, so it is not kept in step"]
 
 
 def test_remote_topics_that_are_not_there_yet_are_left_to_the_pass_that_makes_them(scene: Scene, sent: Sent) -> None:
     scene.create(retention_ms="5000")
-    assert config_pass(scene).run() == []
+    assert awaited(config_pass(scene).run()) == []
     assert sent == [{}]
 
 
@@ -247,7 +254,7 @@ def test_a_thousand_topics_take_one_request_and_seconds(fresh_scene: Scene, sent
     source, target = scene.clusters
     until(lambda: len(source.topics()) >= len(names) <= len(target.topics()))
     began = time.monotonic()
-    assert work.run() == []
+    assert awaited(work.run()) == []
     took = time.monotonic() - began
     print(f"1,000 topics changed in {took:.2f} s")
     assert sent == [{f"{scene.alias}.{name}": {"retention.ms": "5000"} for name in names}]
@@ -265,7 +272,7 @@ def test_topics_whose_settings_may_not_be_seen_or_changed_are_said_and_stop_no_o
         poor.create(suffix, retention_ms="5000")
         create_topic(poor.target_servers, poor.remote(suffix))
         allow(poor.target_servers, "poor", "TOPIC", poor.remote(suffix), *{"DESCRIBE", allowed}, prefixed=True)
-    problems = config_pass(poor).run()
+    problems = awaited(config_pass(poor).run())
     assert problems == [
         Problem(
             poor.remote("-see"),
@@ -295,5 +302,5 @@ def test_after_the_real_mirror_maker_nothing_is_left_to_do(fresh_scene: Scene, s
         while (found := own_configs(scene.clusters[1], scene.remote())) != expected:
             assert time.monotonic() < give_up, found
             time.sleep(0.5)
-    assert TopicConfigsPass(flow, *scene.clusters_of(flow)).run() == []
+    assert awaited(TopicConfigsPass(flow, *scene.admins_of(flow)).run()) == []
     assert sent == [{}]

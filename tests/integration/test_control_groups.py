@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 from acl_support import allow
+from awaited import awaited
 from confluent_kafka import Consumer
 from confluent_kafka import TopicPartition as ClientPartition
 from confluent_kafka.admin import AdminClient
@@ -19,7 +20,7 @@ from records import create_topic, produce
 from test_control_topics import Scene, scene
 
 from farshore.errors import KafkaError, PermissionDenied
-from farshore.kafka.cluster import Cluster
+from farshore.kafka.admin import Admin
 from farshore.kafka.groups import (
     Committed,
     Group,
@@ -90,8 +91,8 @@ def read_and_leave(servers: str, group: str, topic: str, protocol: str) -> None:
     once.close()
 
 
-def target_of(scene: Scene) -> Cluster:
-    return scene.clusters_of(scene.flow())[1]
+def target_of(scene: Scene) -> Admin:
+    return scene.admins_of(scene.flow())[1]
 
 
 def test_groups_of_every_kind_are_listed_and_read(scene: Scene) -> None:
@@ -106,7 +107,7 @@ def test_groups_of_every_kind_are_listed_and_read(scene: Scene) -> None:
         member(servers, f"{topic}-classic", topic, "classic"),
         member(servers, f"{topic}-consumer", topic, "consumer"),
     ):
-        listed = list_groups(cluster)
+        listed = awaited(list_groups(cluster))
     found = {name.removeprefix(f"{topic}-"): each for name, each in listed.found.items() if name.startswith(topic)}
     assert {name: (each.kind, each.idle) for name, each in found.items()} == {
         "simple": (GroupKind.SIMPLE, True),
@@ -118,7 +119,7 @@ def test_groups_of_every_kind_are_listed_and_read(scene: Scene) -> None:
     assert found["classic"].state == "STABLE"
     assert listed.failures == ()
     names = [f"{topic}-{each}" for each in ("simple", "left-classic", "left-consumer", "never")]
-    assert [committed_offsets(cluster, names)[each] for each in names] == [
+    assert [awaited(committed_offsets(cluster, names))[each] for each in names] == [
         {at: Committed(7, "noted\0")}, {at: Committed(1)}, {at: Committed(1)}, {}
     ]  # fmt: skip
 
@@ -129,7 +130,7 @@ def test_states_that_brokers_do_not_list_are_asked_for(scene: Scene) -> None:
     commit(scene.target_servers, topic, {TopicPartition(topic, 0): 1})
     unclear = Group(topic, GroupKind.UNKNOWN, "UNKNOWN")
     assert not unclear.idle
-    assert with_states(cluster, [unclear])[topic].idle
+    assert awaited(with_states(cluster, [unclear]))[topic].idle
 
 
 def test_only_groups_that_nobody_is_in_can_be_written(scene: Scene) -> None:
@@ -142,7 +143,7 @@ def test_only_groups_that_nobody_is_in_can_be_written(scene: Scene) -> None:
         member(servers, f"{topic}-classic", topic, "classic"),
         member(servers, f"{topic}-consumer", topic, "consumer"),
     ):
-        answers = write_offsets(cluster, wanted)
+        answers = awaited(write_offsets(cluster, wanted))
     for live in ("classic", "consumer"):
         refusals = answers[f"{topic}-{live}"]
         assert not isinstance(refusals, KafkaError)
@@ -151,7 +152,7 @@ def test_only_groups_that_nobody_is_in_can_be_written(scene: Scene) -> None:
     assert not isinstance(refusals, KafkaError)
     assert refusals.keys() == {missing}
     assert not refused_as_live(refusals[missing])
-    found = committed_offsets(cluster, wanted)
+    found = awaited(committed_offsets(cluster, wanted))
     assert found == {f"{topic}-new": {at: Committed(3, "m")}, f"{topic}-classic": {}, f"{topic}-consumer": {}}
 
 
@@ -161,10 +162,10 @@ def test_brokers_that_take_one_group_a_request_are_asked_so(scene: Scene, monkey
     create_topic(scene.target_servers, topic, 1)
     at = TopicPartition(topic, 0)
     wanted = {f"{topic}-{number}": {at: Committed(number, "m")} for number in range(3)}
-    assert set(map(len, write_offsets(cluster, wanted).values())) == {0}  # type: ignore[arg-type]
+    assert set(map(len, awaited(write_offsets(cluster, wanted)).values())) == {0}  # type: ignore[arg-type]
     for request in (FetchOffsets, FindGroupCoordinators):
         monkeypatch.setattr(request, "structs", request.structs[1:])
-    assert committed_offsets(cluster, wanted) == wanted
+    assert awaited(committed_offsets(cluster, wanted)) == wanted
 
 
 def test_two_thousand_groups_are_written_listed_and_read_within_seconds(scene: Scene) -> None:
@@ -174,13 +175,13 @@ def test_two_thousand_groups_are_written_listed_and_read_within_seconds(scene: S
     wanted = {f"{topic}-{number}": offsets for number in range(2000)}
     took = {}
     began = time.monotonic()
-    assert set(map(len, write_offsets(cluster, wanted).values())) == {0}  # type: ignore[arg-type]
+    assert set(map(len, awaited(write_offsets(cluster, wanted)).values())) == {0}  # type: ignore[arg-type]
     took["written"] = time.monotonic() - began
     began = time.monotonic()
-    assert list_groups(cluster).found.keys() >= wanted.keys()
+    assert awaited(list_groups(cluster)).found.keys() >= wanted.keys()
     took["listed"] = time.monotonic() - began
     began = time.monotonic()
-    assert committed_offsets(cluster, wanted) == wanted
+    assert awaited(committed_offsets(cluster, wanted)) == wanted
     took["read"] = time.monotonic() - began
     print(took)
     assert sum(took.values()) < 30, took
@@ -208,15 +209,15 @@ def test_groups_are_read_and_written_while_their_coordinators_move(scene: Scene)
 
         rounds = 0
         wanted = {f"{topic}-{number}": {at: Committed(0)} for number in range(50)}
-        assert set(map(len, write_offsets(cluster, wanted).values())) == {0}  # type: ignore[arg-type]
+        assert set(map(len, awaited(write_offsets(cluster, wanted)).values())) == {0}  # type: ignore[arg-type]
         restarting = threading.Thread(target=restart_all)
         restarting.start()
         deadline = time.monotonic() + 120
         while not ended.is_set() and time.monotonic() < deadline:
-            assert committed_offsets(cluster, wanted) == wanted
+            assert awaited(committed_offsets(cluster, wanted)) == wanted
             rounds += 1
             wanted = {group: {at: Committed(rounds)} for group in wanted}
-            assert set(map(len, write_offsets(cluster, wanted).values())) == {0}  # type: ignore[arg-type]
+            assert set(map(len, awaited(write_offsets(cluster, wanted)).values())) == {0}  # type: ignore[arg-type]
         restarting.join(60)
         assert rounds > 3
 
@@ -233,12 +234,13 @@ def test_a_group_that_may_not_be_seen_hides_no_other(scene: Scene, tmp_path: Pat
             allow(servers, "poor", kind, name, "READ")
         poor = Scene(topic, scene.source_servers, servers, tmp_path, target_properties=local.client_properties("poor"))
         cluster = target_of(poor)
-        assert list_groups(cluster).found.keys() == {"seen"}
-        found = committed_offsets(cluster, ["seen", "hidden"])
+        assert awaited(list_groups(cluster)).found.keys() == {"seen"}
+        found = awaited(committed_offsets(cluster, ["seen", "hidden"]))
         assert found["seen"] == {at: Committed(each) for at, each in offsets.items()}
         assert isinstance(found["hidden"], PermissionDenied)
         said = "not allowed (GROUP_AUTHORIZATION_FAILED)"
         assert str(found["hidden"]) == f"B: read the offsets of a group: {said}"
-        written = write_offsets(cluster, {group: {TopicPartition(topic, 0): Committed(8)} for group in found})
+        wanted = {group: {TopicPartition(topic, 0): Committed(8)} for group in found}
+        written = awaited(write_offsets(cluster, wanted))
         assert written["seen"] == {}
         assert str(written["hidden"]) == f"B: write the offsets of a group: {said}"

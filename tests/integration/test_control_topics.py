@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
+from awaited import awaited
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewPartitions
 from records import create_topic
@@ -15,8 +16,10 @@ from farshore.config import FlowSettings, load
 from farshore.control import TopicSync, sync_topics
 from farshore.control.topic_configs import create_with_known_configs
 from farshore.errors import KafkaError
+from farshore.kafka.admin import Admin
 from farshore.kafka.cluster import Cluster
 from farshore.kafka.facts import ConfigSource, NewTopic
+from farshore.kafka.flow_clients import FlowClients
 from farshore.local import Cluster as LocalCluster
 from farshore.model import TopicPartition
 
@@ -33,6 +36,7 @@ class Scene:
     directory: Path
     target_properties: Mapping[str, str] = field(default_factory=dict)
     clusters: list[Cluster] = field(default_factory=list)
+    clients: FlowClients = field(default_factory=FlowClients)
 
     @property
     def alias(self) -> str:
@@ -57,9 +61,15 @@ class Scene:
         source, target = self.clusters
         return source, target
 
+    def admins_of(self, flow: FlowSettings) -> tuple[Admin, Admin]:
+        """As the driver knows the clusters: for `awaited`."""
+        self.clusters_of(flow)
+        source, target = (self.clients.admin(flow.side(alias)) for alias in (self.alias, "B"))
+        return source, target
+
     def sync(self, *lines: str, known: tuple[str, ...] = ()) -> TopicSync:
         flow = self.flow(*lines)
-        return sync_topics(flow, *self.clusters_of(flow), known=known)
+        return awaited(sync_topics(flow, *self.admins_of(flow), known=known))
 
     def create(self, suffix: str = "", partitions: int = 1, **configs: str) -> str:
         create_topic(self.source_servers, self.topic + suffix, partitions, **configs)
@@ -70,8 +80,10 @@ class Scene:
 
 
 @pytest.fixture
-def scene(topic: str, source_cluster: LocalCluster, target_cluster: LocalCluster, tmp_path: Path) -> Scene:
-    return Scene(topic, source_cluster.bootstrap_servers, target_cluster.bootstrap_servers, tmp_path)
+def scene(topic: str, source_cluster: LocalCluster, target_cluster: LocalCluster, tmp_path: Path) -> Iterator[Scene]:
+    scene = Scene(topic, source_cluster.bootstrap_servers, target_cluster.bootstrap_servers, tmp_path)
+    yield scene
+    awaited(scene.clients.close())
 
 
 def own_configs(cluster: Cluster, topic: str) -> Mapping[str, str | None]:
@@ -164,9 +176,8 @@ def test_a_setting_the_target_does_not_know_is_left_out_and_said(scene: Scene) -
     target = scene.clusters[1]
     given = {"of.the.future": "1", "retention.ms": "5000", "of.another.vendor": "x"}
     good, bad = f"{scene.topic}-good", f"{scene.topic}-bad"
-    done = create_with_known_configs(
-        target, [NewTopic(good, 1, 1, given), NewTopic(bad, 1, 1, {"cleanup.policy": "burn"})]
-    )
+    new = [NewTopic(good, 1, 1, given), NewTopic(bad, 1, 1, {"cleanup.policy": "burn"})]
+    done = awaited(create_with_known_configs(scene.admins_of(scene.flow())[1], new))
     assert done.outcomes[good] is None
     assert "(INVALID_CONFIG)" in str(done.outcomes[bad])
     assert sorted(done.without[good]) == ["of.another.vendor", "of.the.future"]

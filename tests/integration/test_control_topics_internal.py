@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from pathlib import Path
 
 import pytest
+from awaited import awaited
 from records import create_topic
 from test_control_topics import Scene, own_configs, scene
 
 from farshore.config import FlowSettings
-from farshore.control import InternalTopics, ensure_internal_topics, topic_configs, wanted_internal_topics
+from farshore.control import InternalTopics, ensure_internal_topics, wanted_internal_topics
 from farshore.errors import KafkaError
-from farshore.kafka.changes import create_topics
+from farshore.kafka.admin import Admin, Outcomes
+from farshore.kafka.facts import NewTopic
 from farshore.local import Cluster as LocalCluster
 from farshore.local.javatools import start_mirror_maker
 
@@ -27,7 +29,7 @@ ONE_BROKER = tuple(
 
 
 def ensure(scene: Scene, flow: FlowSettings) -> InternalTopics:
-    return ensure_internal_topics(flow, *scene.clusters_of(flow))
+    return awaited(ensure_internal_topics(flow, *scene.admins_of(flow)))
 
 
 def test_each_is_made_once_with_its_partitions_and_cleanup_policy(scene: Scene) -> None:
@@ -94,12 +96,13 @@ def test_one_with_a_higher_factor_than_there_are_brokers_is_made_on_those_and_re
 
 
 def test_one_that_somebody_else_makes_at_the_same_time_is_there(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
-    def made_twice(cluster: object, topics: object) -> object:
-        create_topics(cluster, topics)  # type: ignore[arg-type]
-        return create_topics(cluster, topics)  # type: ignore[arg-type]
+    create_topics = Admin.create_topics
 
-    monkeypatch.setattr("farshore.control.internal_topics.create_topics", made_twice)
-    monkeypatch.setattr(topic_configs, "create_topics", made_twice)
+    async def made_twice(admin: Admin, topics: Collection[NewTopic]) -> Outcomes:
+        await create_topics(admin, topics)
+        return await create_topics(admin, topics)
+
+    monkeypatch.setattr(Admin, "create_topics", made_twice)
     flow = scene.flow(*ONE_BROKER)
     found = ensure(scene, flow)
     assert (found.created, found.problems) == ((), ())

@@ -18,7 +18,6 @@ from farshore.config.security import Connection
 from farshore.config.settings import AdminTuning, Client
 from farshore.errors import Unreachable
 from farshore.kafka import background
-from farshore.kafka.changes import alter_topic_configs, create_partitions, create_topics
 from farshore.kafka.cluster import Cluster
 from farshore.kafka.facts import ConfigSource, NewTopic, Operation, TopicDescription
 from farshore.local import Cluster as LocalCluster
@@ -111,12 +110,14 @@ def test_the_loop_does_not_wait_for_itself() -> None:
 
 def test_topics_and_settings_are_those_that_the_client_library_sees(target_cluster: LocalCluster, topic: str) -> None:
     with cluster_at(target_cluster.bootstrap_servers) as cluster:
-        assert create_topics(cluster, [NewTopic(topic, 2, 1, {"retention.ms": "5000"})]) == {topic: None}
-        assert str(create_topics(cluster, [NewTopic(topic, 2, 1)])[topic]) == (
+        new = NewTopic(topic, 2, 1, {"retention.ms": "5000"})
+        assert cluster.ask(lambda admin: admin.create_topics([new])) == {topic: None}
+        assert str(cluster.ask(lambda admin: admin.create_topics([new]))[topic]) == (
             f"A: create topics: Topic '{topic}' already exists (TOPIC_ALREADY_EXISTS)"
         )
-        assert create_partitions(cluster, {topic: 3}) == {topic: None}
-        assert alter_topic_configs(cluster, {topic: {"retention.ms": None, "max.message.bytes": "77"}}) == {topic: None}
+        assert cluster.ask(lambda admin: admin.create_partitions({topic: 3})) == {topic: None}
+        changes = {topic: {"retention.ms": None, "max.message.bytes": "77"}}
+        assert cluster.ask(lambda admin: admin.alter_topic_configs(changes)) == {topic: None}
         wait_until(lambda: cluster.topics().get(topic) == 3)
         described = cluster.describe_topics([topic, f"{topic}-missing"])
         assert str(described[f"{topic}-missing"]).startswith("A: describe topics: UNKNOWN_TOPIC_OR_PARTITION")

@@ -26,7 +26,7 @@ from records import alter_topic
 from test_control_heartbeats import existing_heartbeats
 from test_run_support import Farshore, wait_until
 
-from farshore.kafka.acls import topic_acls
+from farshore.kafka.admin import Admin
 from farshore.local import Cluster, started
 from farshore.local.java import Java
 from farshore.model import TopicPartition
@@ -182,7 +182,7 @@ def test_acls_are_carried_over_only_where_that_is_enabled(lanes: Lanes, first: d
         allow(on.source.servers, "reader", "TOPIC", topic, "READ")
 
     def allowed(lane: Lane, topic: str) -> bool:
-        found = {(acl.topic, acl.principal, acl.operation) for acl in topic_acls(lane.admins[1]) or ()}
+        found = {(acl.topic, acl.principal, acl.operation) for acl in lane.admins[1].ask(Admin.topic_acls) or ()}
         return (lane.remote(topic), "User:reader", "READ") in found
 
     wait_until(lambda: allowed(on, first["on"]), "the ACL carried over where that is wanted")

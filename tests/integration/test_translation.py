@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 import random
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
+from awaited import awaited
 from confluent_kafka import Consumer, Producer
 from confluent_kafka import TopicPartition as ClientPartition
 from records import create_topic, produce
@@ -21,8 +22,10 @@ from typer.testing import CliRunner
 from farshore.cli.program import app
 from farshore.config import FlowSettings, load
 from farshore.control.offset_maps import OffsetMaps
+from farshore.control.problems import Problem
 from farshore.errors import BadArgument
-from farshore.kafka.internal_topics.blocking import BlockingWriter
+from farshore.kafka.flow_clients import FlowClients
+from farshore.kafka.internal_topics.blocking import write_records
 from farshore.kafka.internal_topics.writer import InternalRecord
 from farshore.local import Cluster as LocalCluster
 from farshore.model import Checkpoint, OffsetSync, Run, TopicPartition
@@ -36,8 +39,26 @@ __all__ = ["scene"]
 ORDERS = TopicPartition("orders", 0)
 
 
-def writer(servers: FlowSettings, alias: str) -> BlockingWriter:
-    return BlockingWriter(servers.side(alias).producer.connection, alias)
+class Maps:
+    """The offset maps of a flow, for a test that waits."""
+
+    def __init__(self, flow: FlowSettings) -> None:
+        self._clients = FlowClients()
+        self._maps = OffsetMaps(flow, self._clients)
+        self.malformed = self._maps.malformed
+
+    def refresh(self) -> Sequence[Problem]:
+        return awaited(self._maps.refresh())
+
+    def translation(self, partition: TopicPartition, upstream_offset: int) -> Translation:
+        return awaited(self._maps.translation(partition, upstream_offset))
+
+    def translate(self, partition: TopicPartition, upstream_offset: int) -> int | None:
+        return awaited(self._maps.translate(partition, upstream_offset)).offset
+
+
+def write(flow: FlowSettings, alias: str, records: Sequence[InternalRecord]) -> None:
+    write_records(flow.side(alias).producer.connection, alias, records)
 
 
 class Copier:
@@ -56,9 +77,7 @@ class Copier:
         create_topic(scene.target_servers, self.ledger, 1, cleanup_policy="compact")
 
     def note(self, *runs: Run) -> None:
-        writer(self.flow, "B").write(
-            [InternalRecord(self.ledger, 0, *each) for each in encode_runs(self.partition, runs)]
-        )
+        write(self.flow, "B", [InternalRecord(self.ledger, 0, *each) for each in encode_runs(self.partition, runs)])
 
     def sync(self, upstream: int, downstream: int, run: Run | None = None) -> None:
         sync = OffsetSync(self.partition, upstream, downstream)
@@ -72,7 +91,7 @@ class Copier:
         headers: tuple[tuple[str, bytes], ...] = (),
         on: str = "B",
     ) -> None:
-        writer(self.flow, on).write([InternalRecord(topic, 0, *key_and_value, headers)])
+        write(self.flow, on, [InternalRecord(topic, 0, *key_and_value, headers)])
 
 
 def exact(offset: int, basis: Basis = Basis.RUN) -> Translation:
@@ -82,7 +101,7 @@ def exact(offset: int, basis: Basis = Basis.RUN) -> Translation:
 def test_maps_learn_from_the_ledger_and_then_from_the_syncs_of_what_goes_on(scene: Scene) -> None:
     copier = Copier(scene)
     copier.note(Run(0, 9, 0, 10), Run(12, 19, 10, 8))
-    maps = OffsetMaps(copier.flow)
+    maps = Maps(copier.flow)
     assert maps.refresh() == []
     assert maps.translation(copier.partition, 12) == exact(10)
     assert maps.translate(copier.partition, 30) == 18
@@ -90,7 +109,7 @@ def test_maps_learn_from_the_ledger_and_then_from_the_syncs_of_what_goes_on(scen
     assert maps.refresh() == []
     assert maps.translation(copier.partition, 30) == exact(28)
     assert maps.translate(copier.partition, 1000) == 38
-    assert OffsetMaps(copier.flow).translate(copier.partition, 30) is None, "nothing was read yet"
+    assert Maps(copier.flow).translate(copier.partition, 30) is None, "nothing was read yet"
 
 
 def test_of_several_syncs_of_one_run_the_last_counts_and_those_of_other_runs_too(scene: Scene) -> None:
@@ -99,7 +118,7 @@ def test_of_several_syncs_of_one_run_the_last_counts_and_those_of_other_runs_too
         copier.sync(last, last, run=Run(0, last, 0, last + 1))
     copier.sync(12, 11, run=Run(11, 12, 10, 2))
     copier.sync(15, 14, run=Run(11, 15, 10, 5))
-    maps = OffsetMaps(copier.flow)
+    maps = Maps(copier.flow)
     assert maps.refresh() == []
     assert [maps.translate(copier.partition, upstream) for upstream in (0, 9, 10, 11, 15, 16)] == [0, 9, 10, 10, 14, 15]
 
@@ -108,14 +127,14 @@ def test_maps_follow_syncs_on_the_source_too(scene: Scene) -> None:
     copier = Copier(scene, on_source=True)
     create_if_missing(scene.source_servers, copier.syncs)
     copier.sync(99, 99, run=Run(50, 99, 50, 50))
-    maps = OffsetMaps(copier.flow)
+    maps = Maps(copier.flow)
     assert maps.refresh() == []
     assert maps.translation(copier.partition, 70) == exact(70)
 
 
 def test_topics_that_are_not_there_are_empty_ones_until_they_are(scene: Scene) -> None:
     flow = scene.flow("offset-syncs.topic.location = target")
-    maps = OffsetMaps(flow)
+    maps = Maps(flow)
     assert maps.refresh() == []
     assert maps.translation(TopicPartition(scene.topic, 0), 5) == Translation(None, Basis.UNKNOWN)
     copier = Copier(scene)
@@ -127,7 +146,7 @@ def test_topics_that_are_not_there_are_empty_ones_until_they_are(scene: Scene) -
 def test_mirror_makers_syncs_alone_are_translated_by_its_rule(scene: Scene) -> None:
     copier = Copier(scene)
     copier.sync(100, 40)
-    maps = OffsetMaps(copier.flow)
+    maps = Maps(copier.flow)
     assert maps.refresh() == []
     assert maps.translation(copier.partition, 99) == Translation(None, Basis.TOO_OLD)
     assert maps.translation(copier.partition, 100) == exact(40, Basis.SYNC)
@@ -141,7 +160,7 @@ def test_records_that_are_none_of_theirs_are_skipped_counted_and_told_of_once(sc
     copier.write_raw(copier.syncs, encode_offset_sync(OffsetSync(copier.partition, -1, 5)))
     copier.note(Run(0, 9, 0, 10))
     copier.write_raw(copier.syncs, encode_offset_sync(OffsetSync(copier.partition, 9, 9)), ((RUN_HEADER, b"nonsense"),))
-    maps = OffsetMaps(copier.flow)
+    maps = Maps(copier.flow)
     told = maps.refresh()
     assert [problem.subject for problem in told] == [copier.syncs, copier.ledger]
     assert all("skipped" in problem.reason and "offset 0" in problem.reason for problem in told)
@@ -156,7 +175,7 @@ def test_jumps_count_only_where_nobody_else_writes(scene: Scene) -> None:
     """After a jump of downstream offsets, records from before a crash may have no other copy yet."""
     copier = Copier(scene)
     copier.note(Run(0, 9, 0, 10), Run(10, 11, 15, 2))
-    alone, shared = OffsetMaps(copier.flow), OffsetMaps(scene.flow("offset-syncs.topic.location = target", IDENTITY))
+    alone, shared = Maps(copier.flow), Maps(scene.flow("offset-syncs.topic.location = target", IDENTITY))
     alone.refresh()
     shared.refresh()
     assert alone.translation(copier.partition, 11) == Translation(10, Basis.COPYING_AGAIN)
@@ -352,7 +371,7 @@ def test_a_real_mirror_that_was_killed_is_translated_record_by_record(
     with mirror.running("--once", log="last.log") as program:
         assert program.ended() == 0, program.said
     (flow,) = (each for each in load([mirror.properties]).flows if each.source is not None)
-    maps = OffsetMaps(flow)
+    maps = Maps(flow)
     assert maps.refresh() == []
     there = offsets_by_value(mirror.source, topic)
     copies = offsets_by_value(mirror.target, mirror.remote(topic))

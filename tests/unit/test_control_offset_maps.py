@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Callable, Coroutine
 from typing import Any
 
 import pytest
@@ -9,8 +11,10 @@ from configs import ONE_FLOW, ReadText, flow_of, read_text
 
 from farshore.control import offset_maps
 from farshore.control.offset_maps import OffsetMaps
+from farshore.control.published import Translated
 from farshore.errors import KafkaError, PermissionDenied, Unreachable
 from farshore.kafka.facts import Record
+from farshore.kafka.flow_clients import FlowClients
 from farshore.kafka.raw import IsolationLevel
 from farshore.model import OffsetSync, Run, TopicPartition
 from farshore.wire.internal import encode_offset_sync
@@ -29,7 +33,9 @@ class Source:
         self.asked: list[Any] = []
         monkeypatch.setattr(offset_maps, "offsets_with_records", self._look)
 
-    def _look(self, _connection: object, *arguments: object, isolation_level: IsolationLevel, **_: object) -> list[int]:
+    async def _look(
+        self, _cluster: object, *arguments: object, isolation_level: IsolationLevel, **_: object
+    ) -> list[int]:
         self.asked.append((*arguments, isolation_level))
         answer = self.answers.pop(0)
         if isinstance(answer, KafkaError):
@@ -42,9 +48,22 @@ def source(monkeypatch: pytest.MonkeyPatch) -> Source:
     return Source(monkeypatch)
 
 
+def translated(maps: OffsetMaps, upstream: int) -> Translated:
+    return asyncio.run(maps.translate(ORDERS, upstream))
+
+
+def followed(readable: str = "") -> Callable[..., Coroutine[Any, Any, tuple[bool, list[Any]]]]:
+    """Instead of reading topics: nothing is new, and only those with `readable` in their names were read."""
+
+    async def follow(follower: Any, _: object) -> tuple[bool, list[Any]]:
+        return readable in follower.topic, []
+
+    return follow
+
+
 def maps_of(read_text: ReadText, *lines: str) -> OffsetMaps:
     """Of a flow that has copied 5 to 9 to the beginning, and a batch with four records from 10 to 20 behind them."""
-    maps = OffsetMaps(flow_of(read_text("\n".join((ONE_FLOW, *lines)))))
+    maps = OffsetMaps(flow_of(read_text("\n".join((ONE_FLOW, *lines)))), FlowClients())
     maps._map_of(ORDERS).note_runs([Run(5, 9, 0, 5), Run(10, 20, 5, 4)])
     return maps
 
@@ -53,7 +72,7 @@ def maps_of(read_text: ReadText, *lines: str) -> OffsetMaps:
 def test_the_source_is_read_as_the_copying_reads_it(read_text: ReadText, source: Source, level: str) -> None:
     maps = maps_of(read_text, f"A.consumer.isolation.level = {level}")
     source.answers = [[10, 13, 17, 20]]
-    assert [maps.translate(ORDERS, offset) for offset in (14, 18, 20)] == [7, 8, 8]
+    assert [translated(maps, offset).offset for offset in (14, 18, 20)] == [7, 8, 8]
     assert source.asked == [(ORDERS, 10, 21, IsolationLevel[level.upper()])], "asked once, and remembered"
 
 
@@ -62,17 +81,17 @@ def test_what_cannot_be_asked_just_now_is_asked_again_after_the_next_refresh(
 ) -> None:
     maps = maps_of(read_text)
     source.answers = [Unreachable("A: no answer in time", cluster="A"), [10, 13, 17, 20]]
-    assert [maps.translate(ORDERS, offset) for offset in (14, 18)] == [5, 5]
+    assert [translated(maps, offset).offset for offset in (14, 18)] == [5, 5]
     assert len(source.asked) == 1, "the next one would be as far"
-    monkeypatch.setattr(maps, "_follow", lambda *_: (True, []))
-    maps.refresh()
-    assert maps.translate(ORDERS, 14) == 7
+    monkeypatch.setattr(maps, "_follow", followed())
+    asyncio.run(maps.refresh())
+    assert translated(maps, 14).offset == 7
 
 
 def test_what_may_not_be_read_is_not_asked_for_again(read_text: ReadText, source: Source) -> None:
     maps = maps_of(read_text)
     source.answers = [PermissionDenied("A: not allowed", cluster="A")]
-    assert [maps.translate(ORDERS, offset) for offset in (14, 18)] == [5, 5]
+    assert [translated(maps, offset).offset for offset in (14, 18)] == [5, 5]
     assert len(source.asked) == 1
 
 
@@ -82,14 +101,12 @@ def test_nothing_is_certain_until_both_topics_were_read_to_their_ends(
     maps = maps_of(read_text)
     source.answers = [[10, 13, 17, 20]]
     found = []
-    for readable in (False, True):
-        monkeypatch.setattr(
-            maps, "_follow", lambda follower, _, readable=readable: (readable or "ledger" in follower.topic, [])
-        )
-        maps.refresh()
-        found.append([maps.is_exact(ORDERS, offset) for offset in (10, 14)])
+    for readable in ("ledger", ""):
+        monkeypatch.setattr(maps, "_follow", followed(readable))
+        asyncio.run(maps.refresh())
+        found.append([translated(maps, offset).certain for offset in (10, 14)])
     assert found == [[False, False], [True, True]]
-    assert not maps.is_exact(TopicPartition("others", 0), 14)
+    assert not asyncio.run(maps.translate(TopicPartition("others", 0), 14)).certain
 
 
 @pytest.mark.parametrize("seconds", [-10, 0, 10])
@@ -97,21 +114,21 @@ def test_the_clocks_of_writers_do_not_decide(
     read_text: ReadText, monkeypatch: pytest.MonkeyPatch, seconds: int
 ) -> None:
     """A partition moves to a slot whose clock is behind, or ahead: its syncs are newer all the same."""
-    maps = OffsetMaps(flow_of(read_text(ONE_FLOW)))
+    maps = OffsetMaps(flow_of(read_text(ONE_FLOW)), FlowClients())
     first, second = Run(0, 99, 0, 100), Run(102, 149, 100, 48)
     at = 1_000_000
     syncs = [_sync_record(first, at), _sync_record(second, at + seconds * 1000)]
     ledger = [Record(0, 0, *each, timestamp_ms=at) for each in encode_runs(ORDERS, [first])]
     unread = {"offset-syncs": syncs, "ledger": ledger}
 
-    def follow(follower: Any, take: Any) -> tuple[bool, list[Any]]:
-        take(unread["ledger" if "ledger" in follower.topic else "offset-syncs"])
+    async def follow(follower: Any, take: Any) -> tuple[bool, list[Any]]:
+        await take(unread["ledger" if "ledger" in follower.topic else "offset-syncs"])
         return True, []
 
     monkeypatch.setattr(maps, "_follow", follow)
-    maps.refresh()
-    assert [maps.translate(ORDERS, offset) for offset in (50, 101, 120, 150)] == [50, 100, 118, 148]
-    assert maps.is_exact(ORDERS, 120)
+    asyncio.run(maps.refresh())
+    assert [translated(maps, offset).offset for offset in (50, 101, 120, 150)] == [50, 100, 118, 148]
+    assert translated(maps, 120).certain
 
 
 def _sync_record(run: Run, timestamp_ms: int) -> Record:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping
 from itertools import pairwise
 
@@ -9,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from farshore.control.published import Published, decoded
+from farshore.control.published import Published, Translated, decoded
 from farshore.kafka.facts import Record
 from farshore.kafka.groups import Committed
 from farshore.model import Checkpoint, Flow, TopicPartition
@@ -27,7 +28,7 @@ def published() -> Published:
 
 def news(known: Published, upstream: int, downstream: int | None, metadata: str = "") -> list[Checkpoint]:
     offsets = {ORDERS: Committed(upstream, metadata)}
-    found = list(known.news("g", offsets, lambda *_: downstream, lambda *_: False))
+    found = list(known.news("g", offsets, {ORDERS: Translated(downstream, certain=False)}))
     known.add(found)
     return found
 
@@ -56,9 +57,11 @@ def test_what_is_certain_goes_back_if_it_must() -> None:
     known = published()
     news(known, 100, 250)
     offsets = {ORDERS: Committed(110)}
-    assert list(known.news("g", offsets, lambda *_: 250, lambda *_: True)) == [], "nothing has changed"
-    assert list(known.news("g", offsets, lambda *_: 240, lambda *_: True)) == [Checkpoint("g", REMOTE, 110, 240)]
-    assert list(known.news("g", offsets, lambda *_: None, lambda *_: True)) == []
+    assert list(known.news("g", offsets, {ORDERS: Translated(250, certain=True)})) == [], "nothing has changed"
+    assert list(known.news("g", offsets, {ORDERS: Translated(240, certain=True)})) == [
+        Checkpoint("g", REMOTE, 110, 240)
+    ]
+    assert list(known.news("g", offsets, {ORDERS: Translated(None, certain=True)})) == []
 
 
 def test_what_was_published_before_the_start_counts_and_what_was_published_since_counts_more() -> None:
@@ -92,7 +95,8 @@ def test_partitions_are_named_as_on_the_target_and_returning_topics_as_where_the
 def test_a_record_that_is_no_checkpoint_hides_no_other() -> None:
     good = Checkpoint("g", REMOTE, 100, 250, "m")
     key, value = encode_checkpoint(good)
-    found, malformed = decoded([Record(0, 7, key, value), Record(0, 8, key, None), Record(0, 9, b"", value)])
+    records = [Record(0, 7, key, value), Record(0, 8, key, None), Record(0, 9, b"", value)]
+    found, malformed = asyncio.run(decoded(records))
     assert found == [good]
     assert malformed == "offset 9: checkpoint key, 0 bytes: length of group needs 2 bytes at 0, 0 are left"
 

@@ -9,9 +9,8 @@ from farshore.config import FlowSettings
 from farshore.config.settings import SourceSettings
 from farshore.control.acls import AclsPass, wanted_acls
 from farshore.control.configs import ConfigChange, TopicConfigsPass, config_changes, wanted_configs
-from farshore.kafka.acls import TopicAcl
-from farshore.kafka.cluster import Cluster
-from farshore.kafka.facts import ConfigSource, ConfigValue
+from farshore.kafka.admin import Admin
+from farshore.kafka.facts import ConfigSource, ConfigValue, TopicAcl
 
 __all__ = ["read_text"]
 
@@ -40,8 +39,8 @@ def source(read_text: ReadText, *lines: str) -> SourceSettings:
     return settings
 
 
-def clusters(settings: FlowSettings) -> tuple[Cluster, Cluster]:
-    return Cluster("A", settings.side("A").admin), Cluster("B", settings.side("B").admin)
+def clusters(settings: FlowSettings) -> tuple[Admin, Admin]:
+    return Admin("A", settings.side("A").admin), Admin("B", settings.side("B").admin)
 
 
 def test_values_are_wanted_and_defaults_left_to_the_target(read_text: ReadText) -> None:

@@ -7,7 +7,6 @@ from configs import CLUSTERS, ReadText, flow_of, read_text
 from farshore.config import FlowSettings
 from farshore.control import InternalTopic, InternalTopicProblem, InternalTopics, wanted_internal_topics
 from farshore.driver.assembly import FlowParts
-from farshore.driver.loop import DriverLoop
 from farshore.errors import RequestRefused
 from farshore.ops.preflight.internal import internal_topics
 
@@ -20,7 +19,7 @@ LEDGER, SYNCS = "mm2-farshore-ledger.A.internal", "mm2-offset-syncs.B.internal"
 def _starts_without(settings: FlowSettings, topic: InternalTopic) -> bool:
     problem = InternalTopicProblem(topic, f"{topic.name} cannot be made", missing=True)
     try:
-        FlowParts(settings, DriverLoop()).check(InternalTopics(problems=(problem,)))
+        FlowParts(settings).check(InternalTopics(problems=(problem,)))
     except RequestRefused:
         return False
     return True

@@ -26,14 +26,14 @@ def test_all_threads_share_one_loop_and_get_what_is_returned_or_raised() -> None
         background.run(fail)
 
 
-def test_what_runs_soon_is_not_waited_for() -> None:
+def test_what_is_spawned_is_not_waited_for() -> None:
     ran = threading.Event()
 
     async def work() -> None:
         await asyncio.sleep(0)
         ran.set()
 
-    background.soon(work)
+    background.spawn(work)
     assert ran.wait(10)
 
 
@@ -67,7 +67,7 @@ from farshore.kafka import background
 from farshore.threads import in_thread
 async def hang():
     await in_thread(lambda: time.sleep(1000), "hangs")
-background.soon(hang)
+background.spawn(hang)
 background.run(lambda: asyncio.sleep(0.1))
 """
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=False)

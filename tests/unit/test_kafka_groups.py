@@ -44,24 +44,32 @@ def say(brokers: PlayedBrokers, *turns: Sequence[Any]) -> Cluster:
     return Cluster("A", client(1))
 
 
+def listing(cluster: Cluster) -> Groups:
+    return cluster.ask(list_groups)
+
+
+def with_states_of(cluster: Cluster, *some: Group) -> dict[str, Group]:
+    return cluster.ask(lambda admin: with_states(admin, some))
+
+
 def test_a_broker_whose_connection_was_lost_is_asked_again(brokers: PlayedBrokers) -> None:
-    found = list_groups(say(brokers, (listed(), LOST), (listed(), listed(HERE))))
+    found = listing(say(brokers, (listed(), LOST), (listed(), listed(HERE))))
     assert found == Groups({"g": Group("g", GroupKind.SIMPLE, "EMPTY")})
 
 
 def test_a_coordinator_that_still_loads_its_groups_is_asked_again(brokers: PlayedBrokers) -> None:
-    found = list_groups(say(brokers, (listed(HERE), listed(error=14)), (listed(HERE), listed())))
+    found = listing(say(brokers, (listed(HERE), listed(error=14)), (listed(HERE), listed())))
     assert found == Groups({"g": Group("g", GroupKind.SIMPLE, "EMPTY")})
 
 
 def test_no_groups_and_no_answer_are_told_apart(brokers: PlayedBrokers) -> None:
-    assert list_groups(say(brokers, (listed(), listed()))) == Groups({})
+    assert listing(say(brokers, (listed(), listed()))) == Groups({})
     with pytest.raises(Unreachable):
-        list_groups(say(brokers, (LOST, LOST)))
+        listing(say(brokers, (LOST, LOST)))
 
 
 def test_a_broker_that_does_not_answer_hides_no_other_and_is_told(brokers: PlayedBrokers) -> None:
-    found = list_groups(say(brokers, (LOST, listed(HERE))))
+    found = listing(say(brokers, (LOST, listed(HERE))))
     assert found.found.keys() == {"g"}
     [failure] = found.failures
     assert str(failure) == "A: list groups: broker played:1: cut off; it is tried again"
@@ -72,13 +80,13 @@ def test_only_groups_of_consumers_are_listed(brokers: PlayedBrokers) -> None:
         {**HERE, "group_id": kind, "protocol_type": kind, "group_state": "PreparingRebalance", "group_type": kind_of}
         for kind, kind_of in (("consumer", "Consumer"), ("connect", "Classic"), ("share", "Share"))
     ]
-    found = list_groups(say(brokers, (listed(*kinds), listed())))
+    found = listing(say(brokers, (listed(*kinds), listed())))
     assert found.found == {"consumer": Group("consumer", GroupKind.CONSUMER, "PREPARING_REBALANCE")}
 
 
 def test_a_group_without_a_state_is_taken_for_one_that_may_be_live(brokers: PlayedBrokers) -> None:
     """As brokers before Kafka 2.6 list them."""
     brokers.versions["ListGroups"] = 2
-    [group] = list_groups(say(brokers, (listed({**HERE, "protocol_type": "consumer"}), listed()))).found.values()
+    [group] = listing(say(brokers, (listed({**HERE, "protocol_type": "consumer"}), listed()))).found.values()
     assert (group.kind, group.state, group.idle) == (GroupKind.UNKNOWN, "UNKNOWN", False)
-    assert with_states(Cluster("A", client()), [Group("h", GroupKind.SIMPLE, "EMPTY")])["h"].idle
+    assert with_states_of(Cluster("A", client()), Group("h", GroupKind.SIMPLE, "EMPTY"))["h"].idle

@@ -1,35 +1,36 @@
-"""Small work on a cluster for callers without an event loop: commands, and the passes of the control loop."""
+"""Small work on a cluster for callers that wait, such as commands: not for the driver."""
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import TypeVar
 
 from farshore.config.security import Connection
+from farshore.kafka import background
 from farshore.kafka.internal_topics.writer import InternalRecord, InternalWriter
 from farshore.kafka.raw import RawCluster
 
 ResultT = TypeVar("ResultT")
 
 
-def on_cluster(connection: Connection, alias: str, work: Callable[[RawCluster], Awaitable[ResultT]]) -> ResultT:
-    """What `work` returns or raises, in an event loop and with a client of its own."""
+def on_cluster(
+    connection: Connection,
+    alias: str,
+    work: Callable[[RawCluster], Awaitable[ResultT]],
+    *,
+    request_timeout: float = 30.0,
+) -> ResultT:
+    """What `work` returns or raises, with a client of its own. Also where an event loop runs, as in a notebook."""
 
     async def run() -> ResultT:
-        async with RawCluster(connection, alias=alias, client_id="farshore") as cluster:
+        async with RawCluster(
+            connection, alias=alias, client_id="farshore", request_timeout=request_timeout
+        ) as cluster:
             return await work(cluster)
 
-    return asyncio.run(run())
+    return background.run(run)
 
 
-class BlockingWriter:
-    """Connects for each write."""
-
-    def __init__(self, connection: Connection, alias: str) -> None:
-        self._connection = connection
-        self._alias = alias
-
-    def write(self, records: Iterable[InternalRecord], within: float = 20.0) -> None:
-        """As InternalWriter's."""
-        on_cluster(self._connection, self._alias, lambda cluster: InternalWriter(cluster).write(records, within))
+def write_records(connection: Connection, alias: str, records: Sequence[InternalRecord]) -> None:
+    """All of them are on the cluster when this returns. Raises KafkaError if not."""
+    on_cluster(connection, alias, lambda cluster: InternalWriter(cluster).write(records))

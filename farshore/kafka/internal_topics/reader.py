@@ -8,15 +8,15 @@ from __future__ import annotations
 
 import asyncio
 import functools
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping
 
-from farshore.config.security import Connection
 from farshore.errors import KafkaError, PermissionDenied, RequestRefused, Unreachable, WireError
 from farshore.kafka.facts import Record
 from farshore.kafka.internal_topics.unstable import OpenTransaction, Unstable
 from farshore.kafka.raw import At, Fetched, FetchPartition, IsolationLevel, RawCluster
 from farshore.kafka.raw_errors import Category, error_info
 from farshore.model import TopicPartition
+from farshore.pauses import Pauses
 from farshore.wire.batch import Batch, Scan
 from farshore.wire.copy_rules import CommittedOnly
 from farshore.wire.records import records_of
@@ -27,26 +27,6 @@ _PAUSE_SECONDS = 0.2
 _COMMITTED, _UNCOMMITTED = IsolationLevel.READ_COMMITTED, IsolationLevel.READ_UNCOMMITTED
 
 Ours = Callable[[Record], bool]
-
-
-def read_committed(
-    connection: Connection,
-    *,
-    cluster: str,
-    topic: str,
-    partitions: int,
-    request_timeout: float,
-    newest: int | None = None,
-) -> list[Record]:
-    """What `read_topic` reads up to the last stable offset, by a client of its own. Blocks."""
-
-    async def read() -> list[Record]:
-        async with RawCluster(
-            connection, alias=cluster, client_id="farshore", request_timeout=request_timeout
-        ) as client:
-            return await read_topic(client, topic, partitions, patience=request_timeout, newest=newest)
-
-    return asyncio.run(read())
 
 
 async def read_topic(
@@ -108,8 +88,8 @@ class _Reading:
             self._next = {at: max(start, (watermarks or ends)[at] - newest) for at, start in self._next.items()}
         records: list[Record] = []
 
-        def take(fetched: Fetched, unread: dict[TopicPartition, int]) -> None:
-            records.extend(take_records(self._alias, fetched, unread))
+        async def take(fetched: Fetched, unread: dict[TopicPartition, int]) -> None:
+            records.extend(await take_records(self._alias, fetched, unread))
 
         self._next |= await self._read(self._next, ends, isolation_level, take)
         return records
@@ -149,7 +129,7 @@ class _Reading:
                 told = True
             await asyncio.sleep(_PAUSE_SECONDS)
 
-    def _take_batches(
+    async def _take_batches(
         self, found: Mapping[TopicPartition, Unstable], fetched: Fetched, unread: dict[TopicPartition, int]
     ) -> None:
         if _passes(self._alias, fetched):
@@ -165,7 +145,7 @@ class _Reading:
         starts: Mapping[TopicPartition, int],
         ends: Mapping[TopicPartition, int],
         isolation_level: IsolationLevel,
-        take: Callable[[Fetched, dict[TopicPartition, int]], None],
+        take: Callable[[Fetched, dict[TopicPartition, int]], Awaitable[None]],
     ) -> dict[TopicPartition, int]:
         """Fetch from `starts` on until `ends` are reached; how far it went. `take` notes in its second argument where
         to read on."""
@@ -177,7 +157,7 @@ class _Reading:
             before = dict(unread)
             for fetched in await _fetch(self._cluster, unread, isolation_level):
                 at = TopicPartition(fetched.topic, fetched.partition)
-                take(fetched, unread)
+                await take(fetched, unread)
                 reached[at] = unread[at]
                 if unread[at] >= ends[at]:
                     del unread[at]
@@ -238,18 +218,21 @@ async def _fetch(
     return [each for answer in answers for each in answer]
 
 
-def take_records(alias: str, fetched: Fetched, unread: dict[TopicPartition, int]) -> list[Record]:
+async def take_records(alias: str, fetched: Fetched, unread: dict[TopicPartition, int]) -> list[Record]:
     """The records of an answer, without those that it calls aborted; where to read on is noted in `unread`."""
     if _passes(alias, fetched):
         return []
     at = TopicPartition(fetched.topic, fetched.partition)
     committed = CommittedOnly(fetched.aborted_transactions)
-    records = []
+    records: list[Record] = []
+    pauses = Pauses()
     for batch in Scan(fetched.records):
+        before = len(records)
         if not isinstance(batch, Batch) or committed.keeps(batch):
             for offset, timestamp, body in records_of(batch, from_offset=unread[at]):
                 records.append(Record(fetched.partition, offset, *fields_of(body), timestamp))
         unread[at] = max(unread[at], batch.next_offset)
+        await pauses.after(1 + len(records) - before)
     # What has been read comes last in the next request: only its first partition may exceed the limits.
     unread[at] = unread.pop(at)
     return records

@@ -85,7 +85,7 @@ class Tail:
         if error_info(fetched.error).category is Category.OFFSET_OUT_OF_RANGE:
             self._start_again()
             return Tailed([], self._caught_up)
-        records = take_records(self._cluster.alias, fetched, self._unread)
+        records = await take_records(self._cluster.alias, fetched, self._unread)
         if fetched.error:
             return None
         if self._unread[where] >= fetched.last_stable_offset:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 from farshore.clock import SYSTEM_CLOCK, Clock
 from farshore.errors import Fenced, KafkaError, PermissionDenied, RequestRefused, Unreachable
@@ -34,13 +34,6 @@ class InternalRecord(NamedTuple):
     value: bytes | None
     headers: tuple[tuple[str, bytes], ...] = ()
     timestamp_ms: int | None = None
-
-
-class RecordWriter(Protocol):
-    """A writer for threads: `write` blocks."""
-
-    def write(self, records: Iterable[InternalRecord], within: float = 20.0) -> None:
-        """All of the records are on the cluster when this returns. Raises KafkaError if not."""
 
 
 class InternalWriter:

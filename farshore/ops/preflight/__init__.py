@@ -8,7 +8,6 @@ Only `look` and `observe` talk to clusters, and they change nothing there; judgi
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 
 from farshore.config import Settings
@@ -23,6 +22,7 @@ from farshore.ops.preflight.look import Look
 from farshore.ops.preflight.observe import observe
 from farshore.ops.preflight.report import Line, Report
 from farshore.ops.preflight.verdict import Level, Verdict
+from farshore.threads import side_by_side
 
 __all__ = ["Level", "Line", "Report", "Verdict", "judge", "preflight"]
 
@@ -45,8 +45,7 @@ def preflight(settings: Settings) -> Report:
     with ExitStack() as ending:
         for look in looks:
             ending.callback(look.cluster.close)
-        with ThreadPoolExecutor(len(looks), thread_name_prefix="look") as pool:
-            clusters = tuple(pool.map(Look.first, looks))
+        clusters = tuple(side_by_side([look.first for look in looks], "look"))
         by_alias = {look.alias: look for look in looks}
         flows = tuple(observe(flow, by_alias[flow.flow.source], by_alias[flow.flow.target]) for flow in settings.flows)
     return judge(clusters, flows)

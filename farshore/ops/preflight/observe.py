@@ -14,7 +14,8 @@ from farshore.control.topic_configs import configs_at_creation
 from farshore.errors import KafkaError, MalformedRecord, PermissionDenied
 from farshore.kafka.facts import NewTopic, Operations
 from farshore.kafka.groups import committed_offsets
-from farshore.kafka.internal_topics.reader import read_committed
+from farshore.kafka.internal_topics.blocking import on_cluster
+from farshore.kafka.internal_topics.reader import read_topic
 from farshore.model import TopicPartition
 from farshore.ops.preflight.facts import Configured, Creation, FlowFacts, PositionsFound
 from farshore.ops.preflight.internal import InternalTopic, internal_topics
@@ -137,7 +138,9 @@ def _groups(settings: FlowSettings, source: Look) -> Groups | None:
     if checkpoint is None or known is None:
         return None
     named = sorted(filter(checkpoint.groups.selects, known))
-    answers = source.attempt("read group offsets", lambda: committed_offsets(source.cluster, named))
+    answers = source.attempt(
+        "read group offsets", lambda: source.cluster.ask(lambda admin: committed_offsets(admin, named))
+    )
     followed: dict[str, frozenset[str] | KafkaError] = {}
     for group, answer in (answers or {}).items():
         if isinstance(answer, KafkaError):
@@ -171,12 +174,12 @@ def _positions(settings: FlowSettings, target: Look, creations: tuple[Creation, 
 def _read_positions(settings: FlowSettings, target: Look, partitions: int) -> PositionsFound:
     latest: dict[bytes | None, tuple[str, str, TopicPartition, int | None]] = {}
     malformed = 0
-    records = read_committed(
+    patience = target.cluster.timeout
+    records = on_cluster(
         target.facts.connection,
-        cluster=target.alias,
-        topic=settings.positions_topic,
-        partitions=partitions,
-        request_timeout=target.cluster.timeout,
+        target.alias,
+        lambda cluster: read_topic(cluster, settings.positions_topic, partitions, patience=patience),
+        request_timeout=patience,
     )
     for record in records:
         try:
