@@ -16,7 +16,7 @@ The rules are those of Kafka 4.3.1, that is after KIP-690, KIP-949 and KIP-1074.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from farshore.errors import ConfigError
 
@@ -28,17 +28,28 @@ IDENTITY_POLICY = "org.apache.kafka.connect.mirror.IdentityReplicationPolicy"
 # An empty subclass of Kafka's since Kafka 3.0. Before, it renamed nothing at all, not even heartbeats, and
 # so could not tell one cluster's heartbeats from another's.
 STRIMZI_IDENTITY_POLICY = "io.strimzi.kafka.connect.mirror.IdentityReplicationPolicy"
+# Made before Kafka had such a policy. These leave every name as it is, some even that of heartbeats, which then mix
+# with the target's own; they know no cycles, as Kafka's identity policy knows none.
+LIKE_IDENTITY = (
+    "com.amazonaws.kafka.samples.CustomMM2ReplicationPolicy",
+    "ch.mawileo.kafka.mm2.PrefixlessReplicationPolicy",
+    "ch.mawileo.kafka.mm2.IdentityReplicationPolicy",
+    "com.kafka.mirror.PrefixlessReplicationPolicy",
+)
+IDENTITY_POLICIES = (IDENTITY_POLICY, STRIMZI_IDENTITY_POLICY, *LIKE_IDENTITY)
 
 
 @dataclass(frozen=True, slots=True)
 class ReplicationPolicy(ABC):
     """How remote topics are named. Three functions differ between the policies, all others follow from them.
 
-    `internal_separator` is the one inside the names of checkpoints and offset-syncs topics.
+    `internal_separator` is the one inside the names of checkpoints and offset-syncs topics. `written_as` pairs aliases
+    with what internal names and positions have in their place, where a configuration overrides them.
     """
 
     separator: str = DEFAULT_SEPARATOR
     internal_separator: str = DEFAULT_SEPARATOR
+    written_as: tuple[tuple[str, str], ...] = field(default=(), kw_only=True)
 
     @abstractmethod
     def format_remote_topic(self, source: str, topic: str) -> str:
@@ -51,6 +62,10 @@ class ReplicationPolicy(ABC):
     @abstractmethod
     def upstream_topic(self, topic: str) -> str | None:
         """The name of `topic` on the cluster it was copied from, None if it was not."""
+
+    def written(self, alias: str) -> str:
+        """The alias of a cluster as it stands in internal names and positions."""
+        return dict(self.written_as).get(alias, alias)
 
     def original_topic(self, topic: str) -> str:
         """The name of `topic` where it was first written, with every hop peeled off."""
@@ -91,14 +106,14 @@ class ReplicationPolicy(ABC):
 
     def checkpoints_topic(self, source: str) -> str:
         """On the target: the checkpoints of the flow from `source`."""
-        return source + self._checkpoints_suffix
+        return self.written(source) + self._checkpoints_suffix
 
     def offset_syncs_topic(self, other: str) -> str:
         """The offset syncs of a flow; `other` is the end of the flow that the topic is *not* on.
 
         For A->B that is `mm2-offset-syncs.B.internal` on A, or `mm2-offset-syncs.A.internal` on B.
         """
-        return f"mm2-offset-syncs{self.internal_separator}{other}{self._internal_suffix}"
+        return f"mm2-offset-syncs{self.internal_separator}{self.written(other)}{self._internal_suffix}"
 
     def is_heartbeats_topic(self, topic: str) -> bool:
         """`heartbeats` itself, or a remote topic of it over any number of hops."""
@@ -185,6 +200,7 @@ def policy(
     separator: str = DEFAULT_SEPARATOR,
     internal_separator_enabled: bool = True,
     source_alias: str | None = None,
+    written_as: tuple[tuple[str, str], ...] = (),
 ) -> ReplicationPolicy:
     """The policy that a configuration names by its Java class.
 
@@ -193,10 +209,13 @@ def policy(
     """
     internal = separator if internal_separator_enabled else DEFAULT_SEPARATOR
     if class_name == DEFAULT_POLICY:
-        return DefaultPolicy(separator, internal)
-    if class_name in (IDENTITY_POLICY, STRIMZI_IDENTITY_POLICY):
-        return IdentityPolicy(separator, internal, source_alias)
-    known = ", ".join((DEFAULT_POLICY, IDENTITY_POLICY, STRIMZI_IDENTITY_POLICY))
+        return DefaultPolicy(separator, internal, written_as=written_as)
+    if class_name in IDENTITY_POLICIES:
+        if written_as:
+            # The separator was emptied for the sake of topics; heartbeats still need one to be told apart.
+            separator = separator or DEFAULT_SEPARATOR
+        return IdentityPolicy(separator, internal, source_alias, written_as=written_as)
+    known = ", ".join((DEFAULT_POLICY, *IDENTITY_POLICIES))
     raise ConfigError([f"replication.policy.class: {class_name} is not known; known are {known}"])
 
 

@@ -24,7 +24,6 @@ from farshore.config.entries import (
 )
 from farshore.config.keys import CONNECTION
 from farshore.config.misplaced import report_unknown_connector_keys, report_unknown_worker_keys
-from farshore.config.rules import WITHOUT_PREFIX
 from farshore.model import Flow
 
 
@@ -161,20 +160,25 @@ def _flow(config: ConnectorConfig, findings: Findings) -> Flow | None:
         if key not in config.entries:
             findings.error(config.origin, f"{key} is missing: {why}")
             return None
-    given = [config.entries.get(f"{side}.cluster.alias") for side in ("source", "target")]
-    for entry in given:
-        if entry is not None and not LEGAL_ALIAS.fullmatch(entry.text.strip()):
-            findings.error(
-                entry.origin,
-                f"{entry.key} {entry.text.strip()!r} cannot be part of a topic name: use letters, digits, '.', '_' and "
-                f"'-'; {WITHOUT_PREFIX}",
-            )
-            return None
-    source, target = (entry.text.strip() if entry is not None else "target" for entry in given)
+    source, target = (_alias(config, side, findings) for side in ("source", "target"))
+    if source is None or target is None:
+        return None
     if source == target:
         findings.error(config.origin, f"{source} is the alias of both clusters: give each its own")
         return None
     return Flow(source, target)
+
+
+def _alias(config: ConnectorConfig, side: str, findings: Findings) -> str | None:
+    """By which a cluster is known here. Connect takes an empty one, and so do we, with its side for an alias."""
+    entry = config.entries.get(f"{side}.cluster.alias")
+    text = entry.text.strip() if entry is not None else ""
+    if entry is None or not text or LEGAL_ALIAS.fullmatch(text):
+        return text or side
+    findings.error(
+        entry.origin, f"{entry.key} {text!r} cannot be part of a topic name: use letters, digits, '.', '_' and '-'"
+    )
+    return None
 
 
 def _report_what_a_worker_lacks(worker: Entries, findings: Findings) -> None:

@@ -11,6 +11,7 @@ from farshore.config.dedicated import read_dedicated
 from farshore.config.documents import Document, Format, read_document
 from farshore.config.entries import Entries, Entry, Finding, Findings, FlowConfig, Origin, Severity, by_key
 from farshore.config.loops import check_loops
+from farshore.config.names import check_internal_names
 from farshore.config.properties import read_properties
 from farshore.config.settings import Settings
 from farshore.config.settle import Settler
@@ -44,6 +45,7 @@ def read(paths: Sequence[Path], *, only_targets: Sequence[str] = (), secrets_dir
     settler = Settler(findings)
     flows = tuple(flow for config in configs if (flow := settler.settle(config)) is not None)
     check_loops(flows, findings)
+    check_internal_names(flows, findings)
     found = findings.of(*Severity)
     if findings.errors:
         return Reading(None, found)

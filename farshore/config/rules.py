@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 
 from farshore.config.entries import Connector, Entries, Findings
 from farshore.config.keys import ANY_CONNECTOR
 from farshore.config.keys.table import parse_list
 from farshore.config.settings import SourceSettings, WorkerSettings
 from farshore.model import Flow
-from farshore.naming import IDENTITY_POLICY
 
 SHOULD_AGREE = (
     "replication.policy.class",
@@ -21,34 +19,6 @@ SHOULD_AGREE = (
     "target.cluster.bootstrap.servers",
 )
 """Keys that the connectors of one flow can set each for itself, though they only work together if they agree."""
-
-WITHOUT_PREFIX = f"for topics without a prefix set replication.policy.class={IDENTITY_POLICY}"
-"""For those who make an alias empty, which was the way before Kafka had that policy."""
-
-
-def with_declared_aliases(
-    flow: Flow, connectors: Mapping[Connector, Entries], findings: Findings
-) -> dict[Connector, Entries]:
-    """The connectors with the aliases of their flow. Set to others, they would make several flows share names."""
-    alone = set(connectors) == {Connector.HEARTBEAT}
-    declared: dict[Connector, Entries] = {}
-    for kind, entries in connectors.items():
-        changed = dict(entries)
-        for key, alias in (("source.cluster.alias", flow.source), ("target.cluster.alias", flow.target)):
-            entry = entries.get(key)
-            if entry is None or entry.text.strip() == alias:
-                continue
-            changed[key] = replace(entry, text=alias)
-            if alone:
-                findings.note(entry.origin, f"{entry.key} has no effect on the heartbeats of {flow}")
-            else:
-                findings.error(
-                    entry.origin,
-                    f"{entry.key} = {entry.text.strip()!r} is refused: a cluster has the one alias that it is declared "
-                    f"with; leave this out, and {WITHOUT_PREFIX}",
-                )
-        declared[kind] = changed
-    return declared
 
 
 def check_flow(flow: Flow, worker: Entries, connectors: Mapping[Connector, Entries], findings: Findings) -> None:

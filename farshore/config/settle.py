@@ -8,8 +8,9 @@ from typing import Any
 from farshore.config.entries import Connector, Entries, Entry, Findings, FlowConfig, Origin, with_prefix
 from farshore.config.keys import CLIENT_KEYS, CONNECTION, CONNECTOR_KEYS, WORKER
 from farshore.config.keys.connectors import BYTE_ARRAY_CONVERTER
+from farshore.config.names import WrittenAs, with_declared_aliases, with_known_policy
 from farshore.config.providers import Providers
-from farshore.config.rules import check_exactly_once, check_flow, with_declared_aliases
+from farshore.config.rules import check_exactly_once, check_flow
 from farshore.config.security import Connection, read_connection
 from farshore.config.settings import (
     AdminTuning,
@@ -54,14 +55,16 @@ class Settler:
         before = self._findings.errors_said
         providers = Providers(config.worker, self._findings)
         worker_entries = providers.resolve(config.worker)
-        connectors = with_declared_aliases(
-            config.flow,
-            {kind: providers.resolve(entries) for kind, entries in config.connectors.items()},
-            self._findings,
-        )
+        connectors: dict[Connector, Entries] = {}
+        written_as: dict[Connector, WrittenAs] = {}
+        alone = set(config.connectors) == {Connector.HEARTBEAT}
+        for kind, entries in config.connectors.items():
+            known = with_known_policy(providers.resolve(entries), self._findings)
+            connectors[kind], written_as[kind] = with_declared_aliases(config.flow, known, self._findings, alone=alone)
         worker = self._worker(config, worker_entries, connectors.get(Connector.SOURCE, {}))
         settled = {
-            kind: self._connector(kind, entries, paused=kind in config.paused) for kind, entries in connectors.items()
+            kind: self._connector(kind, entries, written_as[kind], paused=kind in config.paused)
+            for kind, entries in connectors.items()
         }
         self._check_converters(worker_entries, connectors)
         check_flow(config.flow, worker_entries, connectors, self._findings)
@@ -79,9 +82,9 @@ class Settler:
             config.deployment,
         )
 
-    def _connector(self, kind: Connector, entries: Entries, *, paused: bool) -> Any:
+    def _connector(self, kind: Connector, entries: Entries, written_as: WrittenAs, *, paused: bool) -> Any:
         values = read_values(entries, CONNECTOR_KEYS[kind], self._findings)
-        naming = self._policy(entries, values)
+        naming = self._policy(entries, values, written_as)
         sides = {side: self._side(entries, side) for side in ("source", "target")}
         given: dict[str, object] = {
             "kind": kind,
@@ -134,7 +137,7 @@ class Settler:
             self._connections[identity] = read_connection(own, cluster=alias, origin=origin, findings=self._findings)
         return self._connections[identity]
 
-    def _policy(self, entries: Entries, values: Values) -> ReplicationPolicy | None:
+    def _policy(self, entries: Entries, values: Values, written_as: WrittenAs) -> ReplicationPolicy | None:
         separator = values.text("replication.policy.separator")
         if not all(c.isascii() and (c.isalnum() or c in "._-") for c in separator):
             self._findings.error(
@@ -144,7 +147,7 @@ class Settler:
             return None
         enabled = values.by_name["replication.policy.internal.topic.separator.enabled"] is True
         alias = values.text("source.cluster.alias")
-        return policy(values.text("replication.policy.class"), separator, enabled, alias)
+        return policy(values.text("replication.policy.class"), separator, enabled, alias, written_as)
 
     def _filter(self, entries: Entries, values: Values, include: str | None, exclude: str) -> Filter | None:
         """Include and exclude are read one by one, so that a complaint has the right place."""

@@ -39,7 +39,8 @@ _PATIENCE_SECONDS = 30.0
 
 @dataclass(frozen=True, slots=True)
 class Books:
-    """Where it is all written. `syncs_topic` None: the settings want no syncs, and so no ledger."""
+    """Where it is all written. `syncs_topic` None: the settings want no syncs, and so no ledger. `cluster` is what
+    positions call the source where that is not its alias."""
 
     connector: str
     positions_topic: str
@@ -48,6 +49,7 @@ class Books:
     syncs_topic: str | None
     syncs_on_source: bool
     board_topic: str
+    cluster: str | None = None
 
     @classmethod
     def of(cls, flow: FlowSettings, positions_partitions: int) -> Books:
@@ -62,7 +64,11 @@ class Books:
             syncs_topic=source.offset_syncs_topic if source.emit_offset_syncs_enabled else None,
             syncs_on_source=source.offset_syncs_topic_location == "source",
             board_topic=board_topic(flow.flow.source),
+            cluster=source.policy.written(flow.flow.source),
         )
+
+    def cluster_of(self, flow: Flow) -> str:
+        return flow.source if self.cluster is None else self.cluster
 
 
 class Bookkeeper:
@@ -139,7 +145,7 @@ def position_records(
     """MirrorMaker 2's own records, each with the offset of the last record copied, and our lineage as a header."""
     records = []
     for partition, last, lineage in positions:
-        key = source_key(books.connector, flow.source, partition)
+        key = source_key(books.connector, books.cluster_of(flow), partition)
         where = partition_for_key(key, books.positions_partitions)
         headers = ((LINEAGE_HEADER, encode_lineage(lineage)),)
         records.append(InternalRecord(books.positions_topic, where, key, position_value(last), headers))
@@ -206,7 +212,7 @@ async def read_uncommitted_position_records(books: Books, target: RawCluster) ->
 
 
 def _is_ours(position: Position | None, books: Books, flow: Flow) -> TypeGuard[Position]:
-    return position is not None and (position.connector, position.cluster) == (books.connector, flow.source)
+    return position is not None and (position.connector, position.cluster) == (books.connector, books.cluster_of(flow))
 
 
 def lineage_of(record: Record) -> Lineage | None:

@@ -76,8 +76,8 @@ def _checked(held: Held) -> tuple[Checked, ...]:
     books = held.books
     records = on_target(flow, lambda target: read_position_records(books, flow.flow, target))
     uncommitted = on_target(flow, lambda target: read_uncommitted_position_records(books, target))
-    found = positions_found(records, books, flow.flow.source)
-    as_read = positions_found(uncommitted, books, flow.flow.source)
+    found = positions_found(records, books, books.cluster_of(flow.flow))
+    as_read = positions_found(uncommitted, books, books.cluster_of(flow.flow))
     problems = left_by_aborted(found, as_read, books.positions_topic) | found.problems
     rows = []
     for partition, remote in sorted(partitions.items()):

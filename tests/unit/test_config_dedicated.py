@@ -182,8 +182,9 @@ def test_a_key_that_reaches_nothing_is_told_with_its_right_place(read_text: Read
         ("replication.policy.separator = /",
          "replication.policy.separator '/' cannot be part of a topic name: use '.', '_' or '-'"),
         ("replication.policy.class = com.example.Mine",
-         "replication.policy.class = com.example.Mine is refused: Farshore runs no Java code of the user's: use the "
-         "default policy, or the identity policy if that class leaves names as they are"),
+         "replication.policy.class = com.example.Mine is refused: Farshore runs no Java code of the user's: if that "
+         "class leaves topic names as they are, add farshore.replication.policy=identity, and if it puts the alias before "
+         "them, farshore.replication.policy=default"),
         ("topic.filter.class = com.example.Mine",
          "topic.filter.class = com.example.Mine is refused: Farshore runs no Java code of the user's"),
         ("A->B.transforms = a, b",

@@ -9,7 +9,8 @@ from configs import CLUSTERS, ONE_FLOW, ReadText, flow_of, read_text, said
 
 from farshore.config import Reading
 from farshore.config.describe import describe
-from farshore.naming import IDENTITY_POLICY
+from farshore.dataplane.bookkeeping import Books
+from farshore.naming import DEFAULT_POLICY, IDENTITY_POLICY, LIKE_IDENTITY, IdentityPolicy, policy
 
 __all__ = ["read_text"]
 
@@ -35,10 +36,13 @@ spec:
       sourceConnector:
         config: {replication.policy.separator: "", source.cluster.alias: ""}
 """
-ONE_ALIAS = (
-    "is refused: a cluster has the one alias that it is declared with; leave this out, and for topics without a prefix "
-    f"set replication.policy.class={IDENTITY_POLICY}"
+KEEPS = "the identity policy: a topic keeps its name on the target, and heartbeats are called ALIAS.heartbeats"
+EMPTY_ALIAS = (
+    "source.cluster.alias and the separator are empty, which is taken for "
+    f"{KEEPS}; replication.policy.class={IDENTITY_POLICY} says so without a trick, but under other names of internal "
+    "topics"
 )
+WRITTEN = "stands in the names of internal topics and in positions, where MirrorMaker 2 has it; everywhere else the cluster is"
 NO_PROVIDER = (
     "has ${…} without the name of a provider, which nothing fills in: write what it stands for, or ${env:NAME} with a "
     "config provider"
@@ -54,24 +58,109 @@ def connector(**changes: str) -> str:
     return json.dumps(CONNECTOR | {key.replace("__", "."): text for key, text in changes.items()})
 
 
-def test_the_old_way_to_topics_without_a_prefix_is_refused_with_the_new_one(read_text: ReadText) -> None:
-    recipe = "replication.policy.separator =\nsource.cluster.alias =\ntarget.cluster.alias =\n"
-    assert said(read_text(f"{ONE_FLOW}{recipe}")) == [
-        f"mm2.properties:8: error: source.cluster.alias = '' {ONE_ALIAS}",
-        f"mm2.properties:9: error: target.cluster.alias = '' {ONE_ALIAS}",
+RECIPE = "replication.policy.separator =\nsource.cluster.alias =\ntarget.cluster.alias =\n"
+
+
+def test_empty_aliases_and_an_empty_separator_mean_identity_with_mirrormakers_own_internal_names(
+    read_text: ReadText,
+) -> None:
+    reading = read_text(f"{ONE_FLOW}{RECIPE}")
+    assert said(reading) == [
+        f"mm2.properties:8: warning: {EMPTY_ALIAS}",
+        f"mm2.properties:9: warning: target.cluster.alias = '' {WRITTEN} B",
     ]
-    assert said(read_text(f"{ONE_FLOW}A->B.source.cluster.alias = X")) == [
-        f"mm2.properties:7: error: A->B.source.cluster.alias = 'X' {ONE_ALIAS}"
+    flow = flow_of(reading)
+    assert flow.source is not None
+    assert flow.checkpoint is not None
+    assert isinstance(flow.source.policy, IdentityPolicy)
+    assert flow.source.policy.format_remote_topic("A", "orders") == "orders"
+    assert flow.source.policy.format_remote_topic("A", "heartbeats") == "A.heartbeats"
+    assert flow.source.policy.is_heartbeats_topic("A.heartbeats")
+    assert (flow.source.source.alias, flow.source.target.alias) == ("A", "B")
+    # As Kafka 4.3.1 names them, so that either program goes on where the other has stopped.
+    assert flow.source.offset_syncs_topic == "mm2-offset-syncsinternal"
+    assert flow.checkpoint.checkpoints_topic == "checkpointsinternal"
+    assert Books.of(flow, 25).cluster == ""
+
+
+def test_with_kafkas_identity_policy_an_alias_is_only_a_matter_of_internal_names(read_text: ReadText) -> None:
+    reading = read_text(f"{ONE_FLOW}replication.policy.class = {IDENTITY_POLICY}\nA->B.source.cluster.alias = X")
+    assert said(reading) == [f"mm2.properties:8: warning: A->B.source.cluster.alias = 'X' {WRITTEN} A"]
+    checkpoint = flow_of(reading).checkpoint
+    assert checkpoint is not None
+    assert checkpoint.checkpoints_topic == "X.checkpoints.internal"
+
+
+@pytest.mark.parametrize(("alias", "named"), [("X", "X.TOPIC"), ("", ".TOPIC")])
+def test_another_alias_that_would_show_in_topics_is_refused(read_text: ReadText, alias: str, named: str) -> None:
+    assert said(read_text(f"{ONE_FLOW}A->B.source.cluster.alias = {alias}")) == [
+        f"mm2.properties:7: error: A->B.source.cluster.alias = {alias!r} is refused: topics would be called {named}, "
+        "though the cluster is declared as A; leave this out, and for topics without a prefix set "
+        f"replication.policy.class={IDENTITY_POLICY}"
     ]
+
+
+def test_empty_aliases_are_refused_only_where_two_flows_would_share_an_internal_topic(read_text: ReadText) -> None:
+    third = (
+        "clusters = A, B, C\nA.bootstrap.servers = a:9092\nB.bootstrap.servers = b:9092\nC.bootstrap.servers = c:9092\n"
+    )
+    fan_in = f"{third}A->C.enabled = true\nB->C.enabled = true\nA->C.topics = a\nB->C.topics = b\n{RECIPE}"
+    [error] = [line for line in said(read_text(fan_in)) if ": error: " in line]
+    assert error == (
+        "mm2.properties:10: error: A->C and B->C would both write checkpointsinternal on C, because their clusters have "
+        "the same alias in internal names: leave the alias out, and for topics without a prefix set "
+        f"replication.policy.class={IDENTITY_POLICY}"
+    )
+    chain = f"{third}A->B.enabled = true\nB->C.enabled = true\n{RECIPE}"
+    assert [line for line in said(read_text(chain)) if ": error: " in line] == []
+    both_ways = f"{CLUSTERS}A->B.enabled = true\nB->A.enabled = true\n{RECIPE}"
+    assert any("would be copied for ever" in line for line in said(read_text(both_ways)))
 
 
 def test_the_same_way_in_strimzi_and_in_connect(read_text: ReadText) -> None:
-    assert worth_telling(read_text(MIRROR, "mm2.yaml")) == [
-        f"mm2.yaml:13: error: source.cluster.alias = '' {ONE_ALIAS}"
+    strimzi = read_text(MIRROR, "mm2.yaml")
+    assert worth_telling(strimzi) == [f"mm2.yaml:13: warning: {EMPTY_ALIAS}"]
+    reading = read_text(connector(source__cluster__alias="", replication__policy__separator=""), "c.json")
+    assert worth_telling(reading) == [f"c.json: source.cluster.alias: warning: {EMPTY_ALIAS}"]
+    source = flow_of(reading, "source->B").source
+    assert source is not None
+    assert source.policy.format_remote_topic("source", "orders") == "orders"
+
+
+@pytest.mark.parametrize("name", LIKE_IDENTITY)
+def test_policies_of_others_that_keep_names_are_taken_for_the_identity_policy(read_text: ReadText, name: str) -> None:
+    reading = read_text(connector(replication__policy__class=name), "c.json")
+    assert worth_telling(reading) == [
+        f"c.json: replication.policy.class: warning: replication.policy.class: {name} is taken for {KEEPS}"
     ]
-    assert worth_telling(read_text(connector(source__cluster__alias=""), "c.json")) == [
-        "c.json: source.cluster.alias: error: source.cluster.alias '' cannot be part of a topic name: use letters, "
-        f"digits, '.', '_' and '-'; for topics without a prefix set replication.policy.class={IDENTITY_POLICY}"
+    source = flow_of(reading).source
+    assert source is not None
+    assert source.policy == policy(IDENTITY_POLICY, source_alias="A")
+
+
+def test_any_other_policy_is_what_the_file_says_it_is_like(read_text: ReadText) -> None:
+    text = f"{ONE_FLOW}replication.policy.class = com.example.Renaming\nreplication.policy.renames = a,b\n"
+    identity = read_text(f"{text}farshore.replication.policy = identity\n")
+    assert said(identity) == [
+        "mm2.properties:7: warning: replication.policy.class: com.example.Renaming is not run; "
+        f"farshore.replication.policy says it is like {KEEPS}; what it reads from replication.policy.renames is lost"
+    ]
+    source = flow_of(identity).source
+    assert source is not None
+    assert source.policy.format_remote_topic("A", "orders") == "orders"
+    default = flow_of(read_text(f"{text}farshore.replication.policy = default\n")).source
+    assert default is not None
+    assert default.policy == policy()
+
+
+def test_what_is_known_of_a_policy_cannot_be_said_otherwise(read_text: ReadText) -> None:
+    assert said(read_text(f"{ONE_FLOW}farshore.replication.policy = identity\n")) == [
+        "mm2.properties:7: error: farshore.replication.policy is identity, but replication.policy.class is "
+        f"{DEFAULT_POLICY}, which is known to be default: farshore.replication.policy is for classes that are not known "
+        "here; leave it out"
+    ]
+    assert said(read_text(f"{ONE_FLOW}A->B.farshore.replication.policy = same\n")) == [
+        "mm2.properties:7: error: A->B.farshore.replication.policy must be one of identity, default, not 'same'"
     ]
 
 

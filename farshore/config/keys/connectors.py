@@ -14,7 +14,7 @@ from farshore.config.keys.table import (
     one_of,
     positive_or_broker_default,
 )
-from farshore.naming import DEFAULT_POLICY, IDENTITY_POLICY, STRIMZI_IDENTITY_POLICY
+from farshore.naming import DEFAULT_POLICY, IDENTITY_POLICIES
 
 BYTE_ARRAY_CONVERTER = "org.apache.kafka.connect.converters.ByteArrayConverter"
 SIMPLE_HEADER_CONVERTER = "org.apache.kafka.connect.storage.SimpleHeaderConverter"
@@ -64,9 +64,13 @@ CONNECTOR = (
     Key("source.cluster.alias", Type.STRING, REQUIRED, Scope.CONNECTOR, "Alias of the source cluster.", since="2.4"),
     Key("target.cluster.alias", Type.STRING, "target", Scope.CONNECTOR, "Alias of the target cluster.", since="2.4"),
     Key("replication.policy.class", Type.CLASS, DEFAULT_POLICY, Scope.CONNECTOR, "How remote topics are named.",
-        Status.REFUSED, f"{_NO_JAVA_CODE}: use the default policy, or the identity policy if that class leaves "
-        "names as they are", since="2.4",
-        accepts=(IDENTITY_POLICY, STRIMZI_IDENTITY_POLICY)),
+        Status.REFUSED, f"{_NO_JAVA_CODE}: if that class leaves topic names as they are, add "
+        "farshore.replication.policy=identity, and if it puts the alias before them, "
+        "farshore.replication.policy=default",
+        since="2.4", accepts=IDENTITY_POLICIES),
+    Key("farshore.replication.policy", Type.STRING, None, Scope.CONNECTOR,
+        "What a replication.policy.class that is not known here is taken for: identity (topics keep their names) or "
+        "default (the alias before them). Farshore's own.", check=one_of("identity", "default")),
     Key("replication.policy.separator", Type.STRING, ".", Scope.CONNECTOR,
         "Stands between alias and topic in remote names, and in the names of internal topics.", since="2.4"),
     Key("replication.policy.internal.topic.separator.enabled", Type.BOOLEAN, True, Scope.CONNECTOR,

@@ -48,7 +48,8 @@ def judge_positions(facts: FlowFacts) -> Iterator[Verdict]:
             yield Verdict(Level.NOTE, facts.name, "positions", message)
         return
     if found.others and not found.ours:
-        mine = f"{facts.settings.source.name} ({facts.source.alias})" if facts.settings.source else ""
+        copying = facts.settings.source
+        mine = f"{copying.name} ({copying.policy.written(facts.source.alias)})" if copying else ""
         yield Verdict(
             Level.WARNING, facts.name, "positions",
             f"{topic} holds positions of {listed(sorted(found.others))}, and none of {mine}: everything would be "

@@ -191,7 +191,8 @@ def _read_positions(settings: FlowSettings, target: Look, partitions: int) -> Po
             latest[record.key] = (found.connector, found.cluster, found.partition, found.offset)
     ours: dict[TopicPartition, int] = {}
     others: Counter[str] = Counter()
-    us = (settings.source.name if settings.source else "", settings.flow.source)
+    copying = settings.source
+    us = (copying.name, copying.policy.written(settings.flow.source)) if copying is not None else ("", "")
     for connector, cluster, partition, offset in latest.values():
         if offset is None:
             continue
