@@ -73,6 +73,10 @@ class StoreError(FarshoreError):
     """A key store, trust store or PEM file that cannot be read or opened."""
 
 
+class StoreAbsent(StoreError):
+    """The file is not there."""
+
+
 class TokenRefused(FarshoreError):
     """No OAuth token was to be had; names the endpoint or file."""
 

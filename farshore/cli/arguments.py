@@ -13,6 +13,13 @@ ConfigFiles = Annotated[list[Path], typer.Argument(help="The same files as for `
 SecretsDir = Annotated[
     Path | None, typer.Option("--secrets", help="Directory with Kubernetes secrets, as SECRET/KEY.", metavar="DIR")
 ]
+JaasFile = Annotated[
+    Path | None,
+    typer.Option(
+        "--jaas", help="JAAS file of a JVM (java.security.auth.login.config), for logins without sasl.jaas.config.",
+        metavar="FILE",
+    ),
+]  # fmt: skip
 OneFlow = Annotated[
     str | None, typer.Option("--flow", help="Which flow; not needed where there is only one.", metavar="A->B")
 ]

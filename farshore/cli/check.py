@@ -11,6 +11,7 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
+from farshore.cli.arguments import JaasFile
 from farshore.config import read
 from farshore.config.describe import describe, describe_finding
 from farshore.config.entries import Finding, Severity
@@ -42,10 +43,16 @@ def check(
     connect: Annotated[
         bool, typer.Option("--connect", help="Look at the live clusters too. Changes nothing there.")
     ] = False,
+    offline: Annotated[
+        bool, typer.Option("--offline", help="Secrets and stores need not be at hand: absent ones are warnings.")
+    ] = False,
+    jaas: JaasFile = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Show what a configuration would replicate, and everything that is wrong with it."""
-    reading = read(config, only_targets=clusters or (), secrets_dir=secrets)
+    if offline and connect:
+        raise typer.BadParameter("--offline makes do without secrets, --connect needs them: give one of the two")
+    reading = read(config, only_targets=clusters or (), secrets_dir=secrets, jaas=jaas, offline=offline)
     if reading.settings is None:
         if as_json:
             _print_json({"findings": [describe_finding(f) for f in reading.findings]})

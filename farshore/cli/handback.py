@@ -9,7 +9,7 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
-from farshore.cli.arguments import ConfigFiles, SecretsDir, SomeFlows, output, plain_table
+from farshore.cli.arguments import ConfigFiles, JaasFile, SecretsDir, SomeFlows, output, plain_table
 from farshore.config import FlowSettings, load
 from farshore.errors import CommandRefused, FarshoreError
 from farshore.ops.as_mm2_reads import Checked
@@ -20,9 +20,9 @@ from farshore.threads import side_by_side
 _ROWS = 40
 
 
-def handback(config: ConfigFiles, flow: SomeFlows = None, secrets: SecretsDir = None) -> None:
+def handback(config: ConfigFiles, flow: SomeFlows = None, secrets: SecretsDir = None, jaas: JaasFile = None) -> None:
     """End a running Farshore, and check that MirrorMaker 2 can go on where it stopped."""
-    settings = flows_meant(load(config, secrets_dir=secrets), flow)
+    settings = flows_meant(load(config, secrets_dir=secrets, jaas=jaas), flow)
     try:
         results = side_by_side([partial(_attempt, each) for each in settings], "handback")
     except KeyboardInterrupt:  # a Farshore that does not end is not waited for; nothing was written but the request

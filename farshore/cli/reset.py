@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from farshore.cli.arguments import ConfigFiles, OneFlow, SecretsDir, output, plain_table
+from farshore.cli.arguments import ConfigFiles, JaasFile, OneFlow, SecretsDir, output, plain_table
 from farshore.config import load
 from farshore.ops.flows import flow_meant
 from farshore.ops.moves import Move
@@ -23,10 +23,11 @@ def reset(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show what would change.")] = False,
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
     secrets: SecretsDir = None,
+    jaas: JaasFile = None,
 ) -> None:
     """Set where the copying of a stopped flow starts, for Farshore and for MirrorMaker 2."""
     destination = parse_destination(to)
-    settings = flow_meant(load(config, secrets_dir=secrets), flow)
+    settings = flow_meant(load(config, secrets_dir=secrets, jaas=jaas), flow)
     if dry_run:
         preview = preview_reset(settings, topics, destination)
         _show(preview.moves)

@@ -17,6 +17,7 @@ from rich.console import Console
 from rich.live import Live
 
 from farshore.api.metrics import MetricsServer
+from farshore.cli.arguments import JaasFile
 from farshore.cli.live import FlowsView, log_to
 from farshore.config import load
 from farshore.config.entries import Severity
@@ -45,6 +46,7 @@ def run(
     secrets: Annotated[
         Path | None, typer.Option(help="Directory with Kubernetes secrets, as SECRET/KEY.", metavar="DIR")
     ] = None,
+    jaas: JaasFile = None,
     master: Annotated[str | None, typer.Option(help="Spark master; this machine if not given.", metavar="URL")] = None,
     conf: Annotated[
         list[str] | None, typer.Option(help="A property of Spark; may be repeated.", metavar="KEY=VALUE")
@@ -72,7 +74,7 @@ def run(
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         if signal.getsignal(number) is not signal.SIG_IGN:  # as `nohup` wants it
             signal.signal(number, on_signal)
-    settings = load(config, only_targets=clusters or (), secrets_dir=secrets)
+    settings = load(config, only_targets=clusters or (), secrets_dir=secrets, jaas=jaas)
     service = Service(settings, master=master, spark=_properties(conf or []), once=once)
     with (
         nullcontext()

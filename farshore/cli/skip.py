@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from farshore.cli.arguments import ConfigFiles, OneFlow, SecretsDir
+from farshore.cli.arguments import ConfigFiles, JaasFile, OneFlow, SecretsDir
 from farshore.config import load
 from farshore.ops.flows import flow_meant
 from farshore.ops.skipping import parse_partition
@@ -19,10 +19,11 @@ def skip(
     to: Annotated[int, typer.Option(help="The offset to go on at.", min=0, metavar="OFFSET")],
     flow: OneFlow = None,
     secrets: SecretsDir = None,
+    jaas: JaasFile = None,
 ) -> None:
     """Leave out records of a partition: copying goes on at OFFSET. Works on a running flow and on a stopped one."""
     wanted = parse_partition(partition)
-    settings = flow_meant(load(config, secrets_dir=secrets), flow)
+    settings = flow_meant(load(config, secrets_dir=secrets, jaas=jaas), flow)
     done = skip_records(settings, wanted, to)
     if done.begin is None:
         print(f"{done.partition}: copying had come to offset {done.end} by itself; nothing was left out")

@@ -9,7 +9,7 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
-from farshore.cli.arguments import ConfigFiles, SecretsDir, SomeFlows, output, plain_table
+from farshore.cli.arguments import ConfigFiles, JaasFile, SecretsDir, SomeFlows, output, plain_table
 from farshore.config import load
 from farshore.dataplane.board import Upkeep
 from farshore.ops.flows import flows_meant
@@ -25,12 +25,13 @@ def status(
     flow: SomeFlows = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
     secrets: SecretsDir = None,
+    jaas: JaasFile = None,
 ) -> None:
     """Show how flows stand: who copies, how far behind, what is in trouble, what was never copied.
 
     The exit code is 1 if any flow is lapsed, in trouble or cannot be asked about.
     """
-    flows = status_of(flows_meant(load(config, secrets_dir=secrets), flow))
+    flows = status_of(flows_meant(load(config, secrets_dir=secrets, jaas=jaas), flow))
     if as_json:
         print(json.dumps(data(flows), indent=2, ensure_ascii=False))
     else:

@@ -10,7 +10,7 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
-from farshore.cli.arguments import ConfigFiles, SecretsDir, output, plain_table
+from farshore.cli.arguments import ConfigFiles, JaasFile, SecretsDir, output, plain_table
 from farshore.config import load
 from farshore.ops.translation import GroupTranslation, PartitionTranslation, flow_between, translate_group
 
@@ -22,9 +22,10 @@ def translate(
     group: Annotated[str, typer.Option("--group", help="The consumer group.", metavar="GROUP")],
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
     secrets: SecretsDir = None,
+    jaas: JaasFile = None,
 ) -> None:
     """Show where a consumer group would go on on the other cluster, and how exactly that is known. Changes nothing."""
-    found = translate_group(flow_between(load(config, secrets_dir=secrets), source, target), group)
+    found = translate_group(flow_between(load(config, secrets_dir=secrets, jaas=jaas), source, target), group)
     if as_json:
         print(json.dumps(_data(found), indent=2, ensure_ascii=False))
     else:

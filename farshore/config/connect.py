@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from farshore.config.dedicated import LEGAL_ALIAS, worker_defaults
@@ -102,8 +103,9 @@ def _json_word(value: object) -> str:
 def read_connect(connectors: Sequence[ConnectorConfig], worker: Entries | None, findings: Findings) -> list[FlowConfig]:
     """The flows that these connectors make on that worker."""
     flows: dict[Flow, dict[Connector, Entries]] = {}
-    for config in connectors:
-        kind = _kind(config, findings)
+    for each in connectors:
+        kind = _kind(each, findings)
+        config = _named(each, findings)
         flow = _flow(config, findings)
         if kind is None or flow is None:
             continue
@@ -152,14 +154,25 @@ def _kind(config: ConnectorConfig, findings: Findings) -> Connector | None:
     return None
 
 
+def _named(config: ConnectorConfig, findings: Findings) -> ConnectorConfig:
+    """With a name, which a file for `PUT /connectors/NAME/config` need not have."""
+    if "name" in config.entries:
+        return config
+    name = Path(config.origin.file).stem
+    findings.warning(
+        config.origin,
+        f"name is missing, so the connector is called {name} like its file: positions are stored under its name, so it "
+        "must be the one in the URL by which the connector is made",
+    )
+    return ConnectorConfig(config.origin, {**config.entries, "name": Entry("name", name, config.origin)})
+
+
 def _flow(config: ConnectorConfig, findings: Findings) -> Flow | None:
-    for key, why in (
-        ("name", "positions are stored under it (where the connector is made by PUT, it is in the URL)"),
-        ("source.cluster.alias", "it is part of the names of remote and internal topics"),
-    ):
-        if key not in config.entries:
-            findings.error(config.origin, f"{key} is missing: {why}")
-            return None
+    if "source.cluster.alias" not in config.entries:
+        findings.error(
+            config.origin, "source.cluster.alias is missing: it is part of the names of remote and internal topics"
+        )
+        return None
     source, target = (_alias(config, side, findings) for side in ("source", "target"))
     if source is None or target is None:
         return None

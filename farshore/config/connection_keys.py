@@ -54,6 +54,9 @@ class ConnectionKeys:
     def error(self, name: str, message: str) -> None:
         self._findings.error(self.origin(name), message)
 
+    def absent(self, name: str, message: str) -> None:
+        self._findings.absent(self.origin(name), message)
+
     def warning(self, name: str, message: str) -> None:
         self._findings.warning(self.origin(name), message)
 

@@ -36,7 +36,7 @@ DEFAULT_ORIGIN = Origin("default")
 class Entry:
     """A key as it is written in a file, with its text. Which name it has for its reader is said by the mapping it
     stands in. `secret` entries never show their text, not even in a repr. `unresolved` ones hold a reference that led
-    nowhere; the error was reported, and nobody need complain of their text again."""
+    nowhere; that was reported, and nobody need complain of their text again."""
 
     key: str
     text: str = field(repr=False)
@@ -105,9 +105,11 @@ class Findings:
     """Collects findings while a configuration is read, so that one run reports them all. Equal ones are kept once.
 
     `errors_said` counts repeated ones too: whoever compares it before and after knows whether a part is in order.
+    `offline`: secrets and stores need not be at hand.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, offline: bool = False) -> None:
+        self.offline = offline
         self._found: dict[Finding, None] = {}
         self.errors_said = 0
 
@@ -117,6 +119,10 @@ class Findings:
 
     def warning(self, origin: Origin, message: str) -> None:
         self._found[Finding(Severity.WARNING, message, origin)] = None
+
+    def absent(self, origin: Origin, message: str) -> None:
+        """A secret or a store that is not there: an error, unless that is to be expected."""
+        (self.warning if self.offline else self.error)(origin, message)
 
     def note(self, origin: Origin, message: str) -> None:
         self._found[Finding(Severity.NOTE, message, origin)] = None

@@ -2,6 +2,8 @@
 
     org.apache.kafka.common.security.plain.PlainLoginModule required username="mirror" password="a \\"b\\"";
 
+And the file that a JVM is given with `java.security.auth.login.config`, which has such texts in named sections.
+
 Tokens are those of Java's `StreamTokenizer` as Kafka sets it up, with its oddities: a bare word must begin
 with a letter, `_` or `$`; a single `/` begins a comment; quotes may be single or double, with the escapes of
 C. Messages say what is expected behind which option, and never repeat a value.
@@ -13,6 +15,8 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import Enum, auto
+
+CLIENT_SECTION = "KafkaClient"
 
 _FLAGS = ("required", "requisite", "sufficient", "optional")
 _WORD_START = r"A-Za-z_$\xa0-\U0010ffff"
@@ -59,6 +63,41 @@ def parse_jaas(text: str) -> LoginModule:
     if len(modules) > 1:
         raise JaasError(f"has {len(modules)} login modules; Kafka takes exactly one")
     return modules[0]
+
+
+def client_login(text: str) -> LoginModule:
+    """The login module that Kafka's clients find in a JAAS file, in its section KafkaClient; raises JaasError."""
+    tokens = list(_tokens(text))
+    sections: dict[str, list[LoginModule]] = {}
+    while tokens:
+        name = tokens.pop(0)
+        if name.kind is not _Kind.TEXT or not tokens or not tokens[0].is_sign("{"):
+            raise JaasError('is no JAAS file: sections such as "KafkaClient { … };" are expected')
+        tokens.pop(0)
+        modules = sections.setdefault(name.text, [])
+        while tokens and not tokens[0].is_sign("}"):
+            modules.append(_module(tokens))
+        if len(tokens) < 2 or not tokens[1].is_sign(";"):
+            raise JaasError(f"must end the section {name.text} with }};")
+        del tokens[:2]
+    if CLIENT_SECTION not in sections:
+        raise JaasError(f"has no section {CLIENT_SECTION}, which is the one that clients read")
+    found = sections[CLIENT_SECTION]
+    if len(found) != 1:
+        raise JaasError(f"has {len(found)} login modules in its section {CLIENT_SECTION}; Kafka takes exactly one")
+    return found[0]
+
+
+def jaas_text(module: LoginModule) -> str:
+    """The text of `sasl.jaas.config` that means `module`: parsing it gives back what was put in."""
+    words = (f'{name}="{_escaped(value)}"' for name, value in module.options.items())
+    return f"{module.name} required {' '.join(words)};"
+
+
+def _escaped(value: str) -> str:
+    for plain, escaped in (("\\", "\\\\"), ('"', '\\"'), ("\n", "\\n"), ("\r", "\\r")):
+        value = value.replace(plain, escaped)
+    return value
 
 
 class _Kind(Enum):

@@ -10,6 +10,7 @@ from farshore.config.connect import ConnectorConfig, read_connect, read_connecto
 from farshore.config.dedicated import read_dedicated
 from farshore.config.documents import Document, Format, read_document
 from farshore.config.entries import Entries, Entry, Finding, Findings, FlowConfig, Origin, Severity, by_key
+from farshore.config.jaas import JaasError, client_login, jaas_text
 from farshore.config.loops import check_loops
 from farshore.config.names import check_internal_names
 from farshore.config.properties import read_properties
@@ -28,21 +29,39 @@ class Reading:
     findings: tuple[Finding, ...]
 
 
-def load(paths: Sequence[Path], *, only_targets: Sequence[str] = (), secrets_dir: Path | None = None) -> Settings:
+def load(
+    paths: Sequence[Path],
+    *,
+    only_targets: Sequence[str] = (),
+    secrets_dir: Path | None = None,
+    jaas: Path | None = None,
+) -> Settings:
     """The settings of these files. Raises ConfigError with every error there is, all in one run."""
-    reading = read(paths, only_targets=only_targets, secrets_dir=secrets_dir)
+    reading = read(paths, only_targets=only_targets, secrets_dir=secrets_dir, jaas=jaas)
     if reading.settings is None:
         raise ConfigError([str(finding) for finding in reading.findings if finding.severity is Severity.ERROR])
     return reading.settings
 
 
-def read(paths: Sequence[Path], *, only_targets: Sequence[str] = (), secrets_dir: Path | None = None) -> Reading:
-    """The same for those who also want to show what was found."""
-    findings = Findings()
+def read(
+    paths: Sequence[Path],
+    *,
+    only_targets: Sequence[str] = (),
+    secrets_dir: Path | None = None,
+    jaas: Path | None = None,
+    offline: bool = False,
+) -> Reading:
+    """The same for those who also want to show what was found.
+
+    `jaas` is the file that a JVM is given with java.security.auth.login.config. `offline` makes do without secrets and
+    stores that are not there: they are warnings, and what hangs on them is left open, so the settings can be shown but
+    not run.
+    """
+    findings = Findings(offline=offline)
     documents = [document for path in paths if (document := read_document(path, findings)) is not None]
     configs = _flow_configs(documents, only_targets, secrets_dir, findings)
     _refuse_repeated_flows(configs, findings)
-    settler = Settler(findings)
+    settler = Settler(findings, None if jaas is None else _login_of_the_jvm(jaas, findings))
     flows = tuple(flow for config in configs if (flow := settler.settle(config)) is not None)
     check_loops(flows, findings)
     check_internal_names(flows, findings)
@@ -50,6 +69,23 @@ def read(paths: Sequence[Path], *, only_targets: Sequence[str] = (), secrets_dir
     if findings.errors:
         return Reading(None, found)
     return Reading(Settings(flows, found), found)
+
+
+def _login_of_the_jvm(path: Path, findings: Findings) -> Entry | None:
+    """What the JAAS file says to clients, as the key that says the same."""
+    origin = Origin(str(path))
+    try:
+        return Entry("sasl.jaas.config", jaas_text(client_login(path.read_text())), origin, secret=True)
+    except FileNotFoundError as error:
+        findings.absent(origin, f"cannot be read: {error.strerror}")
+        return Entry("sasl.jaas.config", "", origin, secret=True, unresolved=True)
+    except OSError as error:
+        findings.error(origin, f"cannot be read: {error.strerror}")
+    except UnicodeDecodeError:
+        findings.error(origin, "is not UTF-8 text")
+    except JaasError as error:
+        findings.error(origin, str(error))
+    return None
 
 
 def _flow_configs(

@@ -1,7 +1,7 @@
 """Keys of a dedicated file that reach nothing: unknown ones, and known ones in the wrong place.
 
 MirrorMaker 2 drops both without a word. Each gets a finding that says where the key would have to stand, or which key
-is nearest. An alias that is used without being declared is an error: what was meant for that cluster would be lost.
+is nearest.
 """
 
 from __future__ import annotations
@@ -153,7 +153,7 @@ def _judge_top_level_key(entry: Entry, aliases: Sequence[str], findings: Finding
             f"white space inside the name of a flow: write {name}{entry.text.split('.')[0].replace(' ', '')}",
         )
     elif (alias := _undeclared_alias(name)) is not None:
-        findings.error(entry.origin, f"alias {alias} is used in {name} but not declared in `clusters`")
+        _report_undeclared(entry, [alias], findings)
     else:
         meant = _for_client(name, f"{aliases[0]}.consumer.", f"{aliases[1]}.producer.")
         _report_unknown(entry, name, (*PROCESS, *INHERITED, *CONNECTION), findings, meant=meant)
@@ -172,10 +172,14 @@ def _report_undeclared_pair(entry: Entry, aliases: Sequence[str], findings: Find
         target = next((rest[: -len(f".{n}")] for n in _suffixes(rest) if n in ANY_CONNECTOR), rest.partition(".")[0])
     missing = [alias for alias in (source, target) if alias not in aliases]
     if missing:
-        who = f"aliases {source} and {target} are" if len(missing) == 2 else f"alias {missing[0]} is"
-        findings.error(entry.origin, f"{who} used in {entry.key} but not declared in `clusters`")
+        _report_undeclared(entry, missing, findings)
     else:
         findings.error(entry.origin, f"{entry.key}: after {source}->{target} a dot and a key must follow")
+
+
+def _report_undeclared(entry: Entry, aliases: Sequence[str], findings: Findings) -> None:
+    who = f"aliases {aliases[0]} and {aliases[1]} are" if len(aliases) == 2 else f"alias {aliases[0]} is"
+    findings.warning(entry.origin, f"MirrorMaker 2 ignores {entry.key}: {who} not declared in `clusters`")
 
 
 def _undeclared_alias(key: str) -> str | None:

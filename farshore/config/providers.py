@@ -29,6 +29,10 @@ Lookup = Callable[[str, str], str]
 """Path and key to text. Raises LookupError with the end of a sentence that begins with the reference."""
 
 
+class _Absent(LookupError):
+    """What is referred to is not there, though the reference makes sense."""
+
+
 class Providers:
     """The providers that a worker's or a dedicated file's entries declare."""
 
@@ -42,7 +46,7 @@ class Providers:
             self._lookups[name] = self._lookup(name, entry, declaring)
 
     def resolve(self, entries: Entries) -> dict[str, Entry]:
-        """All entries, with references replaced. What cannot be resolved is an error, and marked."""
+        """All entries, with references replaced. What cannot be resolved is told, and marked."""
         return {key: self._resolved(entry) for key, entry in entries.items()}
 
     def _lookup(self, name: str, declared: Entry, declaring: Entries) -> Lookup | None:
@@ -78,7 +82,8 @@ class Providers:
             text = _REFERENCE.sub(self._replacement, entry.text)
         except LookupError as error:
             if error.args[0]:
-                self._findings.error(entry.origin, f"{entry.key}: {error.args[0]}")
+                tell = self._findings.absent if isinstance(error, _Absent) else self._findings.error
+                tell(entry.origin, f"{entry.key}: {error.args[0]}")
             return replace(entry, unresolved=True)
         return entry if text == entry.text else replace(entry, text=text, secret=True)
 
@@ -106,7 +111,7 @@ class Providers:
         try:
             return lookup(path, key)
         except LookupError as error:
-            raise LookupError(f"{match[0]} {error.args[0]}") from None
+            raise type(error)(f"{match[0]} {error.args[0]}") from None
 
 
 def _environment(allowed: str | None) -> Lookup:
@@ -116,7 +121,7 @@ def _environment(allowed: str | None) -> Lookup:
         if allowed is not None and not re.fullmatch(allowed, key):
             raise LookupError(f"is not allowed by allowlist.pattern {allowed}")
         if key not in os.environ:
-            raise LookupError(f"cannot be resolved: the environment has no variable {key}")
+            raise _Absent(f"cannot be resolved: the environment has no variable {key}")
         return os.environ[key]
 
     return lookup
@@ -140,7 +145,7 @@ def _key_of_file(path: str, key: str) -> str:
     data = _content(Path(path))
     entries = by_key(read_properties(data, path, Findings()))
     if key not in entries:
-        raise LookupError(f"cannot be resolved: {path} has no key {key}")
+        raise _Absent(f"cannot be resolved: {path} has no key {key}")
     return entries[key].text
 
 
@@ -156,5 +161,7 @@ def _file_of_directory(path: str, key: str) -> str:
 def _content(path: Path) -> bytes:
     try:
         return path.read_bytes()
+    except FileNotFoundError as error:
+        raise _Absent(f"cannot be resolved: {path} cannot be read: {error.strerror}") from None
     except OSError as error:
         raise LookupError(f"cannot be resolved: {path} cannot be read: {error.strerror}") from None

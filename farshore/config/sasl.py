@@ -50,6 +50,11 @@ def read_sasl(keys: ConnectionKeys) -> Sasl | None:
     return read_oauth(keys, module.options) if mechanism == "OAUTHBEARER" else _read_login(keys, mechanism, module)
 
 
+def left_open(keys: ConnectionKeys) -> Sasl:
+    """Stands for a login whose secrets are not at hand: it can be shown, not used."""
+    return Scram(keys.text("sasl.mechanism") or "GSSAPI", "", Secret(""))
+
+
 def _read_mechanism(keys: ConnectionKeys) -> str | None:
     mechanism = keys.text("sasl.mechanism")
     if not keys.given("sasl.mechanism"):
@@ -67,7 +72,7 @@ def _read_module(keys: ConnectionKeys, mechanism: str) -> LoginModule | None:
     if text is None:
         keys.error(
             "sasl.mechanism",
-            f"{JAAS} is missing: {mechanism} needs it; a JAAS file given to a JVM is not read",
+            f"{JAAS} is missing: {mechanism} needs it; a JAAS file that a JVM is given is read with --jaas FILE",
         )
         return None
     try:

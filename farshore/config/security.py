@@ -19,7 +19,7 @@ from farshore.config.oauth import (
     TokenFile,
     UnsecuredToken,
 )
-from farshore.config.sasl import Plain, Sasl, Scram, read_sasl
+from farshore.config.sasl import Plain, Sasl, Scram, left_open, read_sasl
 from farshore.config.tls import Tls, read_tls
 
 __all__ = [
@@ -71,16 +71,22 @@ def read_connection(entries: Entries, *, cluster: str, origin: Origin, findings:
     """The connection that Java client properties describe, by bare names (`bootstrap.servers`, `ssl.…`).
 
     Every problem becomes a finding with the place of its entry, all in one run; `origin` is the place of
-    what is missing. None if there was any error. Stores are opened here, so files must be readable.
+    what is missing. None if there was any error. Stores are opened here, so files must be readable, unless the findings
+    are `offline`: what hangs on secrets that are not there is then left open.
     """
-    if any(entry.unresolved for entry in entries.values()):
+    absent = {name: entry for name, entry in entries.items() if entry.unresolved}
+    if absent and not findings.offline:
         return None
-    found = Findings()
-    keys = ConnectionKeys(entries, found, origin)
-    servers = _read_servers(keys, cluster)
+    found = Findings(offline=findings.offline)
+    keys = ConnectionKeys({name: entry for name, entry in entries.items() if name not in absent}, found, origin)
+    servers = (absent["bootstrap.servers"].text,) if "bootstrap.servers" in absent else _read_servers(keys, cluster)
     protocol = Protocol((keys.text("security.protocol") or "PLAINTEXT").upper())
-    tls = read_tls(keys) if protocol.encrypted else None
-    sasl = read_sasl(keys) if protocol.logs_in else None
+    tls = None
+    if protocol.encrypted:
+        tls = Tls() if any(name.startswith("ssl.") for name in absent) else read_tls(keys)
+    sasl = None
+    if protocol.logs_in:
+        sasl = left_open(keys) if any(name.startswith("sasl.") for name in absent) else read_sasl(keys)
     _pass_on(found, findings)
     return None if found.errors else Connection(servers, Security(protocol, tls, sasl))
 

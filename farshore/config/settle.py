@@ -46,8 +46,10 @@ _NOT_OVERRIDES = frozenset({"consumer.poll.timeout.ms", "admin.timeout.ms"})
 class Settler:
     """Settles the flows of one run. Stores that several clients share are opened once."""
 
-    def __init__(self, findings: Findings) -> None:
+    def __init__(self, findings: Findings, login: Entry | None = None) -> None:
+        """`login` is the `sasl.jaas.config` of connections that have none."""
         self._findings = findings
+        self._login = login
         self._connections: dict[frozenset[tuple[str, str]], Connection | None] = {}
 
     def settle(self, config: FlowConfig) -> FlowSettings | None:
@@ -132,6 +134,8 @@ class Settler:
 
     def _connection(self, entries: Entries, alias: str, origin: Origin) -> Connection | None:
         own = {name: entry for name, entry in entries.items() if name in CONNECTION}
+        if self._login is not None:
+            own.setdefault("sasl.jaas.config", self._login)
         identity = frozenset({("", alias), *((name, entry.text) for name, entry in own.items())})
         if identity not in self._connections:
             self._connections[identity] = read_connection(own, cluster=alias, origin=origin, findings=self._findings)

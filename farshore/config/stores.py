@@ -27,7 +27,7 @@ from cryptography.hazmat.primitives.serialization import (
 
 from farshore.config import jks, pem
 from farshore.config.secret import Secret
-from farshore.errors import StoreError
+from farshore.errors import StoreAbsent, StoreError
 
 
 class StoreType(StrEnum):
@@ -128,6 +128,8 @@ def _read(path: str) -> bytes:
         raise StoreError(f"{path!r} cannot be the name of a file")
     try:
         return Path(path).read_bytes()
+    except FileNotFoundError as error:
+        raise StoreAbsent(f"{path} cannot be read: {error.strerror}") from None
     except OSError as error:
         raise StoreError(f"{path} cannot be read: {error.strerror or error}") from None
 

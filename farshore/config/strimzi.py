@@ -17,13 +17,14 @@ from farshore.config.providers import Providers
 from farshore.config.strimzi_clusters import Clusters
 from farshore.config.strimzi_connectors import connector_entries, is_paused, mirrored_by
 from farshore.config.strimzi_fields import Section
-from farshore.config.strimzi_secrets import Secrets
+from farshore.config.strimzi_secrets import Secrets, marked
 from farshore.config.strimzi_worker import kubernetes_providers, with_plain_providers
 from farshore.config.yamltext import YamlMap, YamlNode
 from farshore.model import Flow
 
 KIND = "KafkaMirrorMaker2"
-GROUP = "kafka.strimzi.io"
+GROUPS = ("kafka.strimzi.io", "eventstreams.ibm.com")
+"""Strimzi's own, and that of IBM Event Streams, which is Strimzi under another name."""
 VERSIONS = ("v1", "v1beta2", "v1beta1", "v1alpha1")
 
 
@@ -103,11 +104,13 @@ def _flows(resource: Section, secrets: Secrets) -> Iterator[tuple[Origin, FlowCo
 def _version(resource: Section) -> str | None:
     text = resource.text("apiVersion")
     group, _, version = (text.text if text is not None else "").partition("/")
-    if group == GROUP and version in VERSIONS:
+    if group in GROUPS and version in VERSIONS:
         return version
-    known = ", ".join(f"{GROUP}/{each}" for each in VERSIONS)
     found = f", not {text.text}" if text is not None else ""
-    resource.error("apiVersion", f"of a {KIND} must be one of {known}{found}")
+    resource.error(
+        "apiVersion",
+        f"of a {KIND} must be {' or '.join(GROUPS)} with one of the versions {', '.join(VERSIONS)}{found}",
+    )
     return None
 
 
@@ -129,5 +132,6 @@ def _flow(mirror: Section, clusters: Clusters, secrets: Secrets) -> FlowConfig |
     kubernetes = kubernetes_providers(clusters.worker)
     worker = with_plain_providers(clusters.worker, connectors.values())
     others = Providers(worker, mirror.findings)
-    resolved = {each: secrets.resolve(entries, kubernetes, others) for each, entries in connectors.items()}
-    return FlowConfig(flow, secrets.resolve(worker, kubernetes, others), resolved, paused, Deployment.STRIMZI)
+    resolved = {each: marked(secrets.resolve(entries, kubernetes, others)) for each, entries in connectors.items()}
+    worker = marked(secrets.resolve(worker, kubernetes, others))
+    return FlowConfig(flow, worker, resolved, paused, Deployment.STRIMZI)

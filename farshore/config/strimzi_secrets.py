@@ -24,6 +24,10 @@ _REFERENCE = re.compile(r"\$\{([^}:]+):(?:([^}:/]+)/)?([^}:/]+):([^}:]+)\}")
 """`${provider:namespace/secret:key}`, the namespace optional."""
 
 
+ABSENT = "\0absent\0"
+"""In place of a secret that is not at hand, where that is to be expected."""
+
+
 class _Unusable(Exception):
     """A secret that is there, but not as text. The message never quotes it."""
 
@@ -60,7 +64,7 @@ class Secrets:
         if text is not None:
             return text
         self._missing(f"{name} with the key {key}", f"{name}/{key}", referenced)
-        return None
+        return ABSENT if self.findings.offline else None
 
     def matching(self, name: str, pattern: str, referenced: Origin) -> list[str]:
         """The texts of all keys that match a glob pattern, in the order of the keys. No text: an error."""
@@ -69,6 +73,7 @@ class Secrets:
         texts = [self.value(name, key, referenced) for key in keys]
         if not keys and self._legal(name, "any", referenced):
             self._missing(f"{name} with keys like {pattern}", f"{name}/…", referenced)
+            texts = [ABSENT] if self.findings.offline else []
         return [text for text in texts if text is not None]
 
     def resolve(self, entries: Entries, names: Collection[str], others: Providers) -> dict[str, Entry]:
@@ -98,7 +103,7 @@ class Secrets:
         return replace(entry, text="".join(texts), secret=True)
 
     def _missing(self, what: str, file: str, referenced: Origin) -> None:
-        self.findings.error(
+        self.findings.absent(
             referenced,
             f"secret {what} is needed here: put {file} into the secrets directory, or give the Secret itself "
             "as a YAML document (kubectl get secret -o yaml)",
@@ -156,6 +161,11 @@ class Secrets:
         if (document := self._document(name)) is not None:
             keys.update(*(document.entries(field) for field in ("stringData", "data")))
         return sorted(keys)
+
+
+def marked(entries: Entries) -> dict[str, Entry]:
+    """The entries, with those marked as unresolved that hold an absent secret."""
+    return {name: replace(entry, unresolved=True) if ABSENT in entry.text else entry for name, entry in entries.items()}
 
 
 def _by_others(entry: Entry, text: str, others: Providers) -> str | None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 from farshore.config.entries import DEFAULT_ORIGIN, Entry
+from farshore.config.jaas import LoginModule, jaas_text
 from farshore.config.keys.connection import STRIMZI_LOGIN_HANDLER
 from farshore.config.strimzi_fields import Section
 from farshore.config.strimzi_oauth import oauth_options
@@ -36,15 +37,7 @@ def security_entries(cluster: Section, secrets: Secrets) -> dict[str, Entry]:
 
 
 def jaas(module: str, options: Iterable[tuple[str, str]]) -> str:
-    """A `sasl.jaas.config`, quoted so that its parser (Java's StreamTokenizer) gets back what was put in."""
-    words = (f'{name}="{_escaped(value)}"' for name, value in options)
-    return f"{_SECURITY}{module} required {' '.join(words)};"
-
-
-def _escaped(value: str) -> str:
-    for plain, escaped in (("\\", "\\\\"), ('"', '\\"'), ("\n", "\\n"), ("\r", "\\r")):
-        value = value.replace(plain, escaped)
-    return value
+    return jaas_text(LoginModule(f"{_SECURITY}{module}", dict(options)))
 
 
 Scheme = Callable[[Section, Secrets], dict[str, Entry]]

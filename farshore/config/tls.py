@@ -18,7 +18,7 @@ from farshore.config.stores import (
     load_trust_store,
     trusted_from_pem,
 )
-from farshore.errors import StoreError
+from farshore.errors import StoreAbsent, StoreError
 
 _VERSIONS = {"TLSv1.2": ssl.TLSVersion.TLSv1_2, "TLSv1.3": ssl.TLSVersion.TLSv1_3}
 
@@ -86,6 +86,9 @@ def read_trusted(keys: ConnectionKeys) -> TrustedCertificates | None:
             trusted = load_trust_store(location, kind, password)
         else:
             return None
+    except StoreAbsent as error:
+        keys.absent(given_as, str(error))
+        return None
     except StoreError as error:
         keys.error(given_as, str(error))
         return None
@@ -122,6 +125,8 @@ def _read_identity(keys: ConnectionKeys) -> Identity | None:
                 sources = {"key_source": given_as, "chain_source": "ssl.keystore.certificate.chain"}
                 return identity_from_pem(key, chain, key_password, **sources)
             return load_key_store(location, kind, password, key_password) if location is not None else None
+        except StoreAbsent as error:
+            keys.absent(given_as, str(error))
         except StoreError as error:
             keys.error(given_as, str(error))
     return None

@@ -126,9 +126,6 @@ def test_without_a_worker_the_names_of_dedicated_mode_are_assumed_and_said() -> 
         ({"s": "{"}, "s.json:1: error: is not JSON: Expecting property name enclosed in double quotes (column 2)"),
         ({"s": "[1]"}, "s.json: error: must be a JSON object: a connector's settings, or its name and config"),
         ({"s": connector(topics=["a"])}, "s.json: topics: error: topics must be a text, a number or a boolean, not a list"),
-        ({"s": connector(name=None)},
-         "s.json: error: name is missing: positions are stored under it (where the connector is made by PUT, it is in "
-         "the URL)"),
         ({"s": {"name": "x", "config": connector()}},
          "s.json: config.name: error: name is 'mm2-source' here, but 'x' around it"),
         ({"s": connector(connector__class="io.confluent.Sink")},

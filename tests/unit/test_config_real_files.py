@@ -164,6 +164,70 @@ def test_what_is_known_of_a_policy_cannot_be_said_otherwise(read_text: ReadText)
     ]
 
 
+@pytest.mark.parametrize("version", ["v1alpha1", "v1beta2"])
+def test_a_resource_of_ibm_event_streams_is_strimzis(read_text: ReadText, version: str) -> None:
+    text = MIRROR.replace("kafka.strimzi.io/v1beta2", f"eventstreams.ibm.com/{version}")
+    pod = "template: {pod: {metadata: {annotations: {productName: IBM Event Streams}}}}"
+    flow = flow_of(read_text(text.replace("connectCluster: B", f"connectCluster: B\n  {pod}"), "mm2.yaml"))
+    assert flow.worker.group_id == "mirrormaker2-cluster"
+
+
+def test_the_v1_shape_of_event_streams_has_its_target_and_sources_inline(read_text: ReadText) -> None:
+    reading = read_text(
+        """apiVersion: eventstreams.ibm.com/v1
+kind: KafkaMirrorMaker2
+metadata: {name: mm2, namespace: es}
+spec:
+  version: 4.1.0
+  replicas: 1
+  target:
+    alias: B
+    bootstrapServers: b:9092
+    groupId: mm2-group
+    configStorageTopic: mm2-config
+    offsetStorageTopic: mm2-offset
+    statusStorageTopic: mm2-status
+  mirrors:
+    - source: {alias: A, bootstrapServers: "a:9092"}
+      sourceConnector: {tasksMax: 2}
+      checkpointConnector: {}
+      topicsPattern: orders
+""",
+        "mm2.yaml",
+    )
+    flow = flow_of(reading)
+    assert (flow.worker.group_id, flow.positions_topic) == ("mm2-group", "mm2-offset")
+    assert flow.source is not None
+    assert (flow.source.tasks_max, flow.source.topics.include) == (2, ("orders",))
+
+
+def test_what_is_said_of_an_undeclared_cluster_is_ignored_with_a_warning(read_text: ReadText) -> None:
+    reading = read_text(f"{ONE_FLOW}C.bootstrap.servers = c:9092\nA->C.enabled = true\nA->C.topics = x\n")
+    assert said(reading) == [
+        "mm2.properties:7: warning: MirrorMaker 2 ignores C.bootstrap.servers: alias C is not declared in `clusters`",
+        "mm2.properties:8: warning: MirrorMaker 2 ignores A->C.enabled: alias C is not declared in `clusters`",
+        "mm2.properties:9: warning: MirrorMaker 2 ignores A->C.topics: alias C is not declared in `clusters`",
+    ]
+    assert reading.settings is not None
+    assert [str(flow.flow) for flow in reading.settings.flows] == ["A->B"]
+
+
+def test_a_connector_without_a_name_is_named_by_its_file(read_text: ReadText) -> None:
+    put = json.dumps({key: text for key, text in CONNECTOR.items() if key != "name"})
+    reading = read_text(put, "mm2-msc.json")
+    assert worth_telling(reading) == [
+        "mm2-msc.json: warning: name is missing, so the connector is called mm2-msc like its file: positions are stored "
+        "under its name, so it must be the one in the URL by which the connector is made"
+    ]
+    source = flow_of(reading).source
+    assert source is not None
+    assert source.name == "mm2-msc"
+    properties = "".join(f"{key} = {text}\n" for key, text in CONNECTOR.items() if key != "name")
+    assert (
+        "is called connect-mirror like its file" in worth_telling(read_text(properties, "connect-mirror.properties"))[0]
+    )
+
+
 def test_aliases_that_say_what_clusters_says_are_fine_even_if_one_is_called_source(read_text: ReadText) -> None:
     text = ONE_FLOW.replace("A", "source").replace("B", "target").replace("emit.heartbeats.enabled = false\n", "")
     reading = read_text(f"{text}source.cluster.alias = source\ntarget.cluster.alias = target\n")
