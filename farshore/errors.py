@@ -8,7 +8,8 @@
     │   ├── MalformedBatch      a record batch whose header contradicts itself or its buffer
     │   └── CorruptBatch        a record batch whose CRC-32C is wrong
     ├── StoreError              a key store, trust store or PEM file cannot be read or opened
-    ├── TokenRefused            no OAuth token was to be had
+    │   └── StoreAbsent         it is not there
+    ├── TokenRefused            no OAuth token, or Kerberos ticket, was to be had
     ├── KafkaError              a cluster said no, or nothing; names the cluster
     │   ├── Unreachable         no broker answered in time                               (retriable)
     │   │   └── NotSent         the permission to send had ended: the cluster knows nothing of it
@@ -78,7 +79,7 @@ class StoreAbsent(StoreError):
 
 
 class TokenRefused(FarshoreError):
-    """No OAuth token was to be had; names the endpoint or file."""
+    """No OAuth token, or Kerberos ticket, was to be had; names where it was looked for."""
 
 
 class KafkaError(FarshoreError):

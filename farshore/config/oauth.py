@@ -88,7 +88,26 @@ class UnsecuredToken:
     mechanism = "OAUTHBEARER"
 
 
-OAuth = ClientCredentials | AccessToken | TokenFile | UnsecuredToken
+@dataclass(frozen=True, slots=True)
+class MskIam:
+    """OAUTHBEARER with tokens signed by AWS credentials: what Amazon MSK calls AWS_MSK_IAM.
+
+    Credentials are those of the profile, or of the machine; with a role they are used to assume it.
+    """
+
+    region: str
+    profile: str | None = None
+    role_arn: str | None = None
+    role_session: str | None = None
+    role_external_id: str | None = None
+    sts_region: str | None = None
+
+    extensions: Extensions = ()
+
+    mechanism = "OAUTHBEARER"
+
+
+OAuth = ClientCredentials | AccessToken | TokenFile | UnsecuredToken | MskIam
 
 JAAS = "sasl.jaas.config"
 _URL = "sasl.oauthbearer.token.endpoint.url"

@@ -6,6 +6,11 @@ from dataclasses import dataclass
 
 from farshore.config.connection_keys import ConnectionKeys
 from farshore.config.jaas import JaasError, LoginModule, parse_jaas
+from farshore.config.kerberos import MODULE as KERBEROS_MODULE
+from farshore.config.kerberos import Kerberos, kerberos_is_installed, read_kerberos
+from farshore.config.keys.connection import AWS_LOGIN_HANDLER
+from farshore.config.msk_iam import MODULE as MSK_IAM_MODULE
+from farshore.config.msk_iam import read_msk_iam
 from farshore.config.oauth import JAAS, OAuth, read_oauth
 from farshore.config.secret import Secret
 
@@ -29,13 +34,15 @@ class Scram:
     password: Secret
 
 
-Sasl = Plain | Scram | OAuth
+Sasl = Plain | Scram | OAuth | Kerberos
 
 _MODULES = {
     "PLAIN": "org.apache.kafka.common.security.plain.PlainLoginModule",
     "SCRAM-SHA-256": "org.apache.kafka.common.security.scram.ScramLoginModule",
     "SCRAM-SHA-512": "org.apache.kafka.common.security.scram.ScramLoginModule",
     "OAUTHBEARER": "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule",
+    "AWS_MSK_IAM": MSK_IAM_MODULE,
+    "GSSAPI": KERBEROS_MODULE,
 }
 
 
@@ -47,7 +54,16 @@ def read_sasl(keys: ConnectionKeys) -> Sasl | None:
     module = _read_module(keys, mechanism)
     if module is None:
         return None
-    return read_oauth(keys, module.options) if mechanism == "OAUTHBEARER" else _read_login(keys, mechanism, module)
+    match mechanism:
+        case "AWS_MSK_IAM":
+            return read_msk_iam(keys, module.options)
+        case "OAUTHBEARER" if keys.text("sasl.login.callback.handler.class") == AWS_LOGIN_HANDLER:
+            return read_msk_iam(keys, module.options)
+        case "OAUTHBEARER":
+            return read_oauth(keys, module.options)
+        case "GSSAPI":
+            return read_kerberos(keys, module.options)
+    return _read_login(keys, mechanism, module)
 
 
 def left_open(keys: ConnectionKeys) -> Sasl:
@@ -57,12 +73,15 @@ def left_open(keys: ConnectionKeys) -> Sasl:
 
 def _read_mechanism(keys: ConnectionKeys) -> str | None:
     mechanism = keys.text("sasl.mechanism")
-    if not keys.given("sasl.mechanism"):
+    if mechanism == "GSSAPI" and not kerberos_is_installed():
+        given = keys.given("sasl.mechanism")
+        others = ", ".join(name for name in _MODULES if name != "GSSAPI")
         keys.error(
-            "security.protocol",
-            "sasl.mechanism is missing, and Kafka's default for it, GSSAPI, cannot be used: the Kafka client "
-            f"libraries come without Kerberos; name one that the brokers offer out of {', '.join(_MODULES)}",
+            "sasl.mechanism" if given else "security.protocol",
+            f"sasl.mechanism is {'GSSAPI' if given else 'missing, which means GSSAPI'}, and Kerberos is not installed "
+            f"here: pip install 'farshore[gssapi]', or name one that the brokers offer out of {others}",
         )
+        return None
     # A mechanism other than these has been complained of already, by the table of keys.
     return mechanism if mechanism in _MODULES else None
 

@@ -11,9 +11,11 @@ from enum import StrEnum
 
 from farshore.config.connection_keys import ConnectionKeys
 from farshore.config.entries import Entries, Findings, Origin, Severity
+from farshore.config.kerberos import Kerberos
 from farshore.config.oauth import (
     AccessToken,
     ClientCredentials,
+    MskIam,
     OAuth,
     TokenEndpoint,
     TokenFile,
@@ -25,7 +27,7 @@ from farshore.config.tls import Tls, read_tls
 __all__ = [
     "Connection", "Security", "Protocol", "Tls",
     "Sasl", "Plain", "Scram", "OAuth", "ClientCredentials", "TokenEndpoint", "AccessToken", "TokenFile",
-    "UnsecuredToken",
+    "UnsecuredToken", "MskIam", "Kerberos",
     "read_connection",
 ]  # fmt: skip
 

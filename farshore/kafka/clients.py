@@ -6,7 +6,7 @@ import logging
 from collections.abc import Callable
 from typing import Any
 
-from farshore.config.security import Connection, OAuth, Plain, Sasl, Scram, Tls
+from farshore.config.security import Connection, Kerberos, OAuth, Plain, Sasl, Scram, Tls
 from farshore.errors import FarshoreError
 from farshore.kafka.tokens import fetch_token
 
@@ -56,6 +56,8 @@ def _sasl(sasl: Sasl) -> dict[str, Any]:
     match sasl:
         case Plain() | Scram():
             return config | {"sasl.username": sasl.username, "sasl.password": sasl.password.reveal()}
+        case Kerberos():
+            return config | {"sasl.kerberos.service.name": sasl.service}
         case _:
             return config | {"oauth_cb": _token_callback(sasl)}
 

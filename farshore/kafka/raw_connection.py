@@ -19,7 +19,8 @@ from aiokafka.conn import AIOKafkaConnection, CloseReason
 from aiokafka.errors import CorrelationIdError
 from aiokafka.protocol.admin import SaslAuthenticateRequest
 
-from farshore.config.security import Connection, OAuth, Plain, Sasl, Scram
+from farshore.config.security import Connection, Kerberos, OAuth, Plain, Sasl, Scram
+from farshore.kafka.kerberos import KerberosLogin, require_kerberos
 from farshore.kafka.raw_frames import Frames
 from farshore.kafka.raw_link import Answered, Connect
 from farshore.kafka.raw_model import BrokerAddress
@@ -56,6 +57,7 @@ class Login:
         }
         if security.sasl is not None:
             self.options |= _sasl_options(security.sasl)
+        self._kerberos = security.sasl if isinstance(security.sasl, Kerberos) else None
 
     async def connect(
         self, address: BrokerAddress, within: float, on_close: Callable[[BrokerConnection], None]
@@ -64,6 +66,8 @@ class Login:
 
         `on_close` is called in the moment when the connection is lost or closed.
         """
+        if self._kerberos is not None:
+            require_kerberos()
         connection = BrokerConnection(
             address.host,
             address.port,
@@ -71,6 +75,7 @@ class Login:
             on_close=lambda closed, _: on_close(closed),
             **self.options,
         )
+        connection.kerberos = self._kerberos
         try:
             async with asyncio.timeout(within):
                 await connection.connect()
@@ -86,6 +91,8 @@ def _sasl_options(sasl: Sasl) -> dict[str, Any]:
         case Plain() | Scram():
             password = sasl.password.reveal()
             return options | {"sasl_plain_username": sasl.username, "sasl_plain_password": password}
+        case Kerberos():
+            return options | {"sasl_kerberos_service_name": sasl.service}
         case _:
             return options | {"sasl_oauth_token_provider": _Tokens(sasl)}
 
@@ -116,6 +123,7 @@ class BrokerConnection(AIOKafkaConnection):  # type: ignore[misc]
 
     renew_at: float = math.inf
     """By the loop's clock: soon after, the broker will close the connection for want of a new login (KIP-368)."""
+    kerberos: Kerberos | None = None
     _frames: Frames | None = None
 
     @property
@@ -140,6 +148,11 @@ class BrokerConnection(AIOKafkaConnection):  # type: ignore[misc]
         if self._writer is None:
             raise ConnectionResetError("the connection was lost")
         await self._writer.drain()
+
+    def authenticator_gssapi(self) -> KerberosLogin:
+        """aiokafka's hook for its own way, which takes nobody's ticket but the user's."""
+        assert self.kerberos is not None
+        return KerberosLogin(self._loop, self.kerberos, self._host)
 
     def submit(self, request: Request[Any]) -> asyncio.Future[Answered]:
         """Write the request in the newest version that the broker knows; raises UnknownToBroker if there is none.

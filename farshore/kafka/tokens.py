@@ -17,12 +17,14 @@ from farshore.config.secret import Secret
 from farshore.config.security import (
     AccessToken,
     ClientCredentials,
+    MskIam,
     OAuth,
     TokenEndpoint,
     TokenFile,
     UnsecuredToken,
 )
 from farshore.errors import TokenRefused
+from farshore.kafka.msk_iam import sign_token
 
 _UNKNOWN_LIFETIME_SECONDS = 300
 _LARGEST_ANSWER = 1 << 20
@@ -48,6 +50,8 @@ def fetch_token(oauth: OAuth) -> Token:
             return _token(_read(oauth.path), None)
         case ClientCredentials():
             return _request(oauth)
+        case MskIam():
+            return Token(*sign_token(oauth), "")
 
 
 def _make_unsecured(oauth: UnsecuredToken) -> Token:

@@ -221,9 +221,8 @@ def test_rows_take_what_kafka_takes_but_for_the_known_ones(kafka: Answer) -> Non
 
 
 def test_defaults_pass_their_own_checks() -> None:
-    """But for GSSAPI, which is Kafka's default and refused wherever it would count."""
     failing = [row.name for row in TABLE if row.check and row.default and not passes(row)]
-    assert failing == ["sasl.mechanism"]
+    assert failing == []
 
 
 def passes(row: Key) -> bool:

@@ -18,7 +18,7 @@ from farshore.config.keys.table import (
 )
 
 PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
-MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER")
+MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER", "AWS_MSK_IAM", "GSSAPI")
 STORE_TYPES = ("PEM", "PKCS12", "JKS")
 TLS_VERSIONS = ("TLSv1", "TLSv1.1", "TLSv1.2", "TLSv1.3")
 
@@ -27,11 +27,14 @@ KAFKA_LOGIN_HANDLERS = (
     f"{_OAUTHBEARER}OAuthBearerLoginCallbackHandler",
     f"{_OAUTHBEARER}secured.OAuthBearerLoginCallbackHandler",
 )
+_AWS = "software.amazon.msk.auth.iam."
+AWS_CLIENT_HANDLER = f"{_AWS}IAMClientCallbackHandler"
+AWS_LOGIN_HANDLER = f"{_AWS}IAMOAuthBearerLoginCallbackHandler"
 STRIMZI_LOGIN_HANDLER = "io.strimzi.kafka.oauth.client.JaasClientOauthLoginCallbackHandler"
 
 _NO_JAVA_CODE = "Farshore runs no Java code of the user's"
 _OPENSSL = "TLS is done by OpenSSL, not by a JVM"
-_NO_KERBEROS = "Farshore cannot log in with Kerberos"
+_TICKETS = "the Kerberos library of this machine gets a ticket when one is needed"
 _RENEWED = "a token is renewed after four fifths of its life"
 
 
@@ -40,7 +43,7 @@ _honoured, _unused, _refused = _ROWS.honoured, _ROWS.unused, _ROWS.refused
 
 
 def _kerberos(tail: str, type_: Type, default: Value, meaning: str) -> Key:
-    return _unused(f"sasl.kerberos.{tail}", type_, default, meaning, _NO_KERBEROS)
+    return _unused(f"sasl.kerberos.{tail}", type_, default, meaning, _TICKETS)
 
 
 def _not_judged(tail: str, type_: Type, default: Value, meaning: str) -> Key:
@@ -55,12 +58,6 @@ def _assertion(tail: str, type_: Type, default: Value, meaning: str) -> Key:
 
 def _not_empty(value: Value) -> str | None:
     return None if value else "must not be empty"
-
-
-def _mechanism(value: Value) -> str | None:
-    if value == "GSSAPI":
-        return f"must not be GSSAPI: {_NO_KERBEROS}; it can with {', '.join(MECHANISMS)}"
-    return one_of(*MECHANISMS)(value)
 
 
 def _https_or_empty(value: Value) -> str | None:
@@ -79,7 +76,7 @@ BASICS = (
         "Brokers to ask first, as host:port.", check=_not_empty),
     _honoured("security.protocol", Type.STRING, "PLAINTEXT",
               "Whether connections are encrypted (SSL) and need a login (SASL).",
-              "with a SASL protocol sasl.mechanism must be given too, since Kafka's default for it is GSSAPI",
+              "with a SASL protocol sasl.mechanism is mostly needed too, since Kafka's default for it is GSSAPI",
               check=one_of(*PROTOCOLS, ignore_case=True)),
 )  # fmt: skip
 
@@ -120,15 +117,16 @@ TLS = (
 
 LOGIN = (
     _honoured("sasl.mechanism", Type.STRING, "GSSAPI", f"How to log in: {', '.join(MECHANISMS)}.",
-              "the default is Kafka's and cannot be used here, so SASL needs this key", check=_mechanism),
+              "GSSAPI needs `pip install 'farshore[gssapi]'`, AWS_MSK_IAM `pip install 'farshore[aws]'`",
+              check=one_of(*MECHANISMS)),
     _honoured("sasl.jaas.config", Type.PASSWORD, None,
               "Login module of the mechanism with its options, such as username and password.",
               "its options are read; no Java module is run"),
     _refused("sasl.client.callback.handler.class", Type.CLASS, None, "Java class that answers a mechanism.",
-             _NO_JAVA_CODE),
+             f"{_NO_JAVA_CODE}; what AWS's handlers do is built in", AWS_CLIENT_HANDLER, AWS_LOGIN_HANDLER),
     _refused("sasl.login.callback.handler.class", Type.CLASS, None, "Java class that fetches credentials.",
-             f"{_NO_JAVA_CODE}; what Kafka's and Strimzi's OAuth handlers do is built in",
-             *KAFKA_LOGIN_HANDLERS, STRIMZI_LOGIN_HANDLER),
+             f"{_NO_JAVA_CODE}; what Kafka's, Strimzi's and AWS's OAuth handlers do is built in",
+             *KAFKA_LOGIN_HANDLERS, STRIMZI_LOGIN_HANDLER, AWS_LOGIN_HANDLER),
     _refused("sasl.login.class", Type.CLASS, None, "Java class that logs in.", _NO_JAVA_CODE),
     _honoured("sasl.login.connect.timeout.ms", Type.INT, None, "How long connecting for a token may take."),
     _honoured("sasl.login.read.timeout.ms", Type.INT, None, "How long to wait for a token."),
@@ -142,7 +140,7 @@ LOGIN = (
             "Shortest time between two renewals.", _RENEWED, check=between(0, 900)),
     _unused("sasl.login.refresh.buffer.seconds", Type.SHORT, 300,
             "Time before its end by which a token is to be renewed.", _RENEWED, check=between(0, 3600)),
-    _kerberos("service.name", Type.STRING, None, "Kerberos name of the brokers."),
+    _honoured("sasl.kerberos.service.name", Type.STRING, None, "Kerberos name of the brokers, mostly kafka."),
     _kerberos("kinit.cmd", Type.STRING, "/usr/bin/kinit", "Path of kinit."),
     _kerberos("ticket.renew.window.factor", Type.DOUBLE, 0.8, "How much of a ticket's life may pass."),
     _kerberos("ticket.renew.jitter", Type.DOUBLE, 0.05, "Random addition to that share."),
