@@ -25,11 +25,14 @@ from farshore.control.topics import plan_topics
 from farshore.errors import KafkaError, PermissionDenied, RequestRefused
 from farshore.kafka.admin import Admin
 from farshore.kafka.facts import Configs, ConfigSource
+from farshore.pauses import Pauses
+from farshore.threads import in_thread
 
 _log = logging.getLogger(__name__)
 
 _TOPICS_A_REQUEST = 1_000
 """Brokers describe thirty settings a topic: so much is held at once."""
+_STEPS_A_TOPIC = 10
 
 Values = Mapping[str, str | None]
 """By setting; None: the brokers' default holds."""
@@ -78,7 +81,8 @@ def config_changes(wanted: Values, target: Configs) -> tuple[ConfigChange, ...]:
 class TopicConfigsPass:
     """Runs in the driver, a pass of the control loop, on `sync.topic.configs.interval.seconds`.
 
-    It looks at all remote topics that exist, and sends what has to change in as few requests as brokers take.
+    It looks at all remote topics that exist, a thousand at a time, and sends what has to change in as few requests as
+    brokers take.
     """
 
     name = "topic configs"
@@ -103,20 +107,26 @@ class TopicConfigsPass:
         if self._flow.source is None:
             return []
         there = await self._target.topics()
-        plan = plan_topics(self._flow, await self._source.topics(), there)
+        theirs = await self._source.topics()
+        plan = await in_thread(lambda: plan_topics(self._flow, theirs, there), f"{self._flow.flow} configs")
         remote = [(topic, name) for topic, name in plan.remote.items() if name in there]
         wanted: dict[str, Values] = {}
-        changes: dict[str, tuple[ConfigChange, ...]] = {}
+        made: dict[str, tuple[ConfigChange, ...]] = {}
+        refused: dict[str, list[Problem]] = {}
         problems: list[Problem] = []
+        pauses = Pauses()
         for start in range(0, len(remote), _TOPICS_A_REQUEST):
             portion = dict(remote[start : start + _TOPICS_A_REQUEST])
             found, unreadable = await self._look(portion, self._flow.source)
             problems += unreadable
+            changes: dict[str, tuple[ConfigChange, ...]] = {}
             for name, (values, target) in found.items():
+                await pauses.after(_STEPS_A_TOPIC)
                 wanted[name] = values
                 changes[name] = config_changes(values, target)
                 self._tell_unknown(values, target)
-        refused = await self._apply({name: each for name, each in changes.items() if each})
+            refused |= await self._apply({name: each for name, each in changes.items() if each}, made)
+        self._told = made
         before = {name: values for name, values in self._in_step.items() if name in refused}
         self._in_step = before | {name: values for name, values in wanted.items() if name not in refused}
         return problems + [problem for each in refused.values() for problem in each]
@@ -130,7 +140,9 @@ class TopicConfigsPass:
         )
         found: dict[str, tuple[Values, Configs]] = {}
         problems: list[Problem] = []
+        pauses = Pauses()
         for topic, name in remote.items():
+            await pauses.after(_STEPS_A_TOPIC)
             source, target = upstream[topic], downstream[name]
             if isinstance(source, KafkaError):
                 problems += _unreadable(topic, source)
@@ -140,16 +152,22 @@ class TopicConfigsPass:
                 found[name] = (wanted_configs(source, settings), target)
         return found, problems
 
-    async def _apply(self, changes: Mapping[str, tuple[ConfigChange, ...]]) -> dict[str, list[Problem]]:
-        """Change the topics, and say what was changed; why not, by the topics that were refused."""
+    async def _apply(
+        self, changes: Mapping[str, tuple[ConfigChange, ...]], made: dict[str, tuple[ConfigChange, ...]]
+    ) -> dict[str, list[Problem]]:
+        """Change the topics, and say what was changed, which is added to `made`; why not, by the topics that were
+        refused."""
         outcomes = await self._target.alter_topic_configs({name: _values(each) for name, each in changes.items()})
         failed = {name: error for name, error in outcomes.items() if error is not None}
-        made = {name: each for name, each in changes.items() if name not in failed}
-        for name, each in made.items():
+        pauses = Pauses()
+        for name, each in changes.items():
+            if name in failed:
+                continue
+            made[name] = each
             # Where brokers store another text than they are given, the same change is due at every pass.
             if each != self._told.get(name):
                 self._tell(name, each)
-        self._told = made
+            await pauses.after(_STEPS_A_TOPIC)
         culprits = await _refused_alone(
             self._target, {name: changes[name] for name in failed if _is_final(failed[name])}
         )

@@ -11,6 +11,7 @@ from farshore.config.settings import SourceSettings
 from farshore.errors import KafkaError, PermissionDenied, RequestRefused
 from farshore.kafka.admin import Admin, Outcomes
 from farshore.kafka.facts import Configs, ConfigSource, ConfigValue, NewTopic
+from farshore.pauses import Pauses
 
 ALREADY_THERE = "TOPIC_ALREADY_EXISTS"
 UNKNOWN_TOPIC = "UNKNOWN_TOPIC_OR_PARTITION"
@@ -18,6 +19,8 @@ FACTOR_TOO_HIGH = "INVALID_REPLICATION_FACTOR"
 """Kafka's names for answers of brokers."""
 
 _KNOWN_EVERYWHERE_WITHIN_SECONDS = 5.0
+_STEPS_A_TOPIC = 10
+"""Of a computation about its settings, of which there are some thirty."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +62,9 @@ async def new_topics(
     """
     new: dict[str, NewTopic] = {}
     unreadable: dict[str, str] = {}
+    pauses = Pauses()
     for topic, configs in (await source.topic_configs(wanted)).items():
+        await pauses.after(_STEPS_A_TOPIC)
         if isinstance(configs, KafkaError):
             unreadable[topic] = f"its settings cannot be read, so its remote topic is not created: {configs}"
             continue
@@ -156,8 +161,9 @@ async def remote_topics(target: Admin, sizes: Mapping[str, int], created: Collec
     while (late := [n for n in created if has_code(answers.get(n), UNKNOWN_TOPIC)]) and loop.time() < give_up:
         await asyncio.sleep(0.1)  # the broker we ask has not heard of it yet
         answers |= await target.topic_configs(late)
-    found = {}
+    found, pauses = {}, Pauses()
     for name, partitions in sizes.items():
+        await pauses.after()
         largest, timestamps = (
             _value(answers.get(name), key) for key in ("max.message.bytes", "message.timestamp.type")
         )

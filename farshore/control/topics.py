@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from farshore.config.settings import FlowSettings, SourceSettings
@@ -29,6 +29,7 @@ from farshore.kafka.admin import Admin
 from farshore.model import TopicPartition
 from farshore.naming import board_topic, ledger_topic
 from farshore.selection import selects_topic
+from farshore.threads import in_thread
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,39 +110,56 @@ async def sync_topics(flow: FlowSettings, source: Admin, target: Admin, known: C
     if settings is None:
         return TopicSync()
     source_topics, target_topics = await asyncio.gather(source.topics(), target.topics())
-    plan = plan_topics(flow, source_topics, target_topics)
+    plan = await in_thread(lambda: plan_topics(flow, source_topics, target_topics), f"{flow.flow} topics")
     vanished, hidden = await _no_longer_seen(source, [topic for topic in known if topic not in source_topics])
     applied = await _apply(plan, settings, source, target, source_topics)
     seen = await made_by_others(target, applied.raced) if applied.raced else target_topics
     sizes = {**seen, **applied.created, **applied.grown}
+    there = {name: sizes[name] for name in plan.remote.values() if name in sizes}
+    remote = await remote_topics(target, there, applied.created)
+    return await in_thread(
+        lambda: TopicSync(
+            partitions=_partitions(plan, source_topics, sizes),
+            remote_topics=remote,
+            created=applied.created,
+            grown=applied.grown,
+            without=applied.without,
+            failures=tuple(_failures(flow, settings, plan, applied, source_topics, sizes, hidden)),
+            vanished=vanished,
+        ),
+        f"{flow.flow} topics",
+    )
+
+
+def _partitions(
+    plan: TopicPlan, source_topics: Mapping[str, int], sizes: Mapping[str, int]
+) -> dict[TopicPartition, TopicPartition]:
+    return {
+        TopicPartition(topic, number): TopicPartition(name, number)
+        for topic, name in plan.remote.items()
+        for number in range(min(source_topics[topic], sizes.get(name, 0)))
+    }
+
+
+def _failures(
+    flow: FlowSettings,
+    settings: SourceSettings,
+    plan: TopicPlan,
+    applied: _Applied,
+    source_topics: Mapping[str, int],
+    sizes: Mapping[str, int],
+    hidden: Mapping[str, str],
+) -> Iterator[TopicFailure]:
+    """By topic. `hidden` are those that we may not see any more, with the reason."""
     left_out = {
         topic: TopicFailure(topic, name, applied.reason(topic, name, sizes), range(sizes.get(name, 0), partitions))
         for topic, name in plan.remote.items()
         if sizes.get(name, 0) < (partitions := source_topics[topic])
-    } | {
-        topic: TopicFailure(
-            topic,
-            settings.policy.format_remote_topic(flow.flow.source, topic),
-            reason,
-            range(source_topics.get(topic, 0)),
-        )
-        for topic, reason in (*plan.collisions.items(), *hidden.items())
     }
-    return TopicSync(
-        partitions={
-            TopicPartition(topic, number): TopicPartition(name, number)
-            for topic, name in plan.remote.items()
-            for number in range(min(source_topics[topic], sizes.get(name, 0)))
-        },
-        remote_topics=await remote_topics(
-            target, {name: sizes[name] for name in plan.remote.values() if name in sizes}, applied.created
-        ),
-        created=applied.created,
-        grown=applied.grown,
-        without=applied.without,
-        failures=tuple(left_out[topic] for topic in sorted(left_out)),
-        vanished=vanished,
-    )
+    for topic, reason in (*plan.collisions.items(), *hidden.items()):
+        remote = settings.policy.format_remote_topic(flow.flow.source, topic)
+        left_out[topic] = TopicFailure(topic, remote, reason, range(source_topics.get(topic, 0)))
+    yield from (left_out[topic] for topic in sorted(left_out))
 
 
 @dataclass(frozen=True, slots=True)

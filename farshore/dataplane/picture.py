@@ -15,12 +15,14 @@ from farshore.kafka.internal_topics.reader import read_topic
 from farshore.kafka.internal_topics.tail import Tail
 from farshore.kafka.raw import RawCluster
 from farshore.model import TopicPartition
+from farshore.pauses import Pauses
 
 _log = logging.getLogger(__name__)
 
 _READ_WITHIN_SECONDS = 20.0
 _LOOK_SECONDS = 0.5
 _STEADY_SECONDS = 3.0
+_BYTES_A_STEP = 500
 
 
 class LeaseRecord(NamedTuple):
@@ -142,10 +144,16 @@ def _counts(new: board.Lease, known: board.Lease) -> bool:
 
 async def read_picture(target: RawCluster, board_topic: str, clock: Clock) -> Picture:
     """Raises KafkaError where the board cannot be read."""
-    picture = Picture(clock)
+    picture, pauses = Picture(clock), Pauses()
     for record in await read_topic(target, board_topic, 1, patience=_READ_WITHIN_SECONDS):
         picture.hear(board_topic, record)
+        await pauses.after(_steps(record))
     return picture
+
+
+def _steps(record: Record) -> int:
+    """Of a computation: a part of a plan has half a megabyte."""
+    return 1 + len(record.value or b"") // _BYTES_A_STEP
 
 
 class BoardWatch:
@@ -160,10 +168,12 @@ class BoardWatch:
         """Until cancelled, from the board's end on."""
         while True:
             tailed = await self._tail.next(_LOOK_SECONDS)
-            self.picture.listened(self._tail.caught_up)
+            pauses = Pauses()
             for record in tailed.records:
                 # Of a board that is read again, what was once asked for is not asked for now, and what slots reported
                 # then is not so now.
                 again = tailed.since == -math.inf
                 if not again or record.key is None or not record.key.startswith((board.END_KEY, board.REPORT_KEY)):
                     self.picture.hear(self._topic, record)
+                    await pauses.after(_steps(record))
+            self.picture.listened(self._tail.caught_up)

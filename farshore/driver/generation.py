@@ -22,9 +22,11 @@ from farshore.dataplane.picture import Picture
 from farshore.dataplane.task import Order, Outcome
 from farshore.driver.planned_slot import NewJob, PlannedSlot, SlotJob
 from farshore.errors import KafkaError
-from farshore.kafka.internal_topics.writer import InternalWriter
+from farshore.kafka.internal_topics.writer import InternalRecord, InternalWriter
 from farshore.kafka.raw import RawCluster
 from farshore.model import TopicPartition
+from farshore.pauses import Pauses
+from farshore.threads import in_thread
 
 _log = logging.getLogger(__name__)
 
@@ -38,6 +40,7 @@ _LAST_SECONDS = 1.0
 _POSITIONS_A_SECOND = 200
 _NOTED_WITHIN_SECONDS = 10
 _WRITE_WITHIN_SECONDS = 10.0
+_LARGE_PLANS = 5_000
 _NAMED_WITHIN_SECONDS = 30.0
 _LOOK_SECONDS = 0.1
 
@@ -228,20 +231,27 @@ class Generation:
         if self._settled is self._wanted:
             return
         wanting = self._wanted
-        wanted = {number: {c.partition: c for c in share} for number, share in enumerate(wanting)}
+        pauses = Pauses()
+        wanted: dict[int, dict[TopicPartition, Copied]] = {}
+        for number, share in enumerate(wanting):
+            wanted[number] = {copied.partition: copied for copied in share}
+            await pauses.after(len(share))
         now = asyncio.get_running_loop().time()
         self._note_reports(now)
         holders: dict[TopicPartition, set[int]] = {}
         for number, slot in self._slots.items():
             for partition in slot.held:
                 holders.setdefault(partition, set()).add(number)
-        numbers = sorted(wanted.keys() | self._slots.keys())
-        slots = [number for number in numbers if self._next(number, wanted, holders)]
+            await pauses.after(len(slot.held))
+        slots = []
+        for number in sorted(wanted.keys() | self._slots.keys()):
+            if self._next(number, wanted, holders):
+                slots.append(number)
+            await pauses.after(len(wanted.get(number, ())))
         unwritten = [slot for slot in map(self._slots.__getitem__, slots) if slot.is_to_be_written(now)]
         if unwritten:
             plans = [slot.plan for slot in unwritten]
-            records = board_records(self._order.books.board_topic, plans)
-            await self._plan_writer.write(records, within=_WRITE_WITHIN_SECONDS)
+            await self._plan_writer.write(await self._encoded(plans), within=_WRITE_WITHIN_SECONDS)
             for slot, plan in zip(unwritten, plans, strict=True):
                 slot.written, slot.written_at = slot.plan is plan, now
         for slot in self._slots.values():
@@ -249,6 +259,13 @@ class Generation:
                 slot.job.start()
         if all(slot.written and slot.followed and not slot.ending for slot in self._slots.values()):
             self._settled = wanting
+
+    async def _encoded(self, plans: Sequence[board.Plan]) -> list[InternalRecord]:
+        """Large ones in a thread: megabytes of JSON take a second."""
+        topic = self._order.books.board_topic
+        if sum(len(plan.copied) for plan in plans) < _LARGE_PLANS:
+            return board_records(topic, plans)
+        return await in_thread(lambda: board_records(topic, plans), "plans")
 
     def _note_reports(self, now: float) -> None:
         for number, slot in list(self._slots.items()):

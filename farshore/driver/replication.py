@@ -6,6 +6,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from farshore.clock import Clock
 from farshore.control.topics import TopicSync
@@ -27,6 +28,8 @@ from farshore.errors import KafkaError
 from farshore.kafka.internal_topics.writer import InternalWriter
 from farshore.kafka.raw import RawCluster
 from farshore.model import Flow, TopicPartition
+from farshore.pauses import Pauses
+from farshore.threads import in_thread
 
 _log = logging.getLogger(__name__)
 
@@ -35,6 +38,8 @@ _SOONEST_SECONDS = 5.0
 _AGAIN_SECONDS = 2.0
 _LOAD_EVERY_SECONDS = 1.0
 _JUST_NOW_SECONDS = 5.0
+_MANY_PARTITIONS = 5_000
+"""To share them out takes so long that it is done in a thread."""
 _LAST_REPORTS_SECONDS = 0.5
 _CORES_WITHIN_SECONDS = 10.0
 _RELEASED = "released"
@@ -359,13 +364,22 @@ class Replication:
         self._share = self._may_have()
         if self._share is None and partitions:
             return  # when Spark has any cores
-        self._shares = plan_slots(partitions, self._share or 0, self._shares, self._hot.alone)
+        share_out = partial(plan_slots, partitions, self._share or 0, self._shares, self._hot.alone)
+        many = len(partitions) > _MANY_PARTITIONS
+        self._shares = await in_thread(share_out, "partitions") if many else share_out()
         if self._running is None and not await self._begin():
             return
-        self.generation.follow(self._assigned())
+        self.generation.follow(await self._assigned())
 
-    def _assigned(self) -> Sequence[tuple[Copied, ...]]:
-        return [tuple(self._copies.copied(each, self._synced) for each in share) for share in self._shares]
+    async def _assigned(self) -> Sequence[tuple[Copied, ...]]:
+        synced, pauses, assigned = self._synced, Pauses(), []
+        for share in list(self._shares):
+            copied = []
+            for each in share:
+                copied.append(self._copies.copied(each, synced))
+                await pauses.after()
+            assigned.append(tuple(copied))
+        return assigned
 
     async def _begin(self) -> bool:
         """Whether a lease could be given: without one nothing is started, and it is tried again soon."""

@@ -33,6 +33,7 @@ class Fetch(Request[FetchAnswer]):
     max_bytes: int
     isolation_level: IsolationLevel
     rack: str
+    takes_long_to_read = False
     structs = (
         FetchRequest_v13,
         *(getattr(fetch, f"FetchRequest_v{version}") for version in range(11, 3, -1)),

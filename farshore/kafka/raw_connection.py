@@ -32,6 +32,8 @@ from farshore.threads import in_thread
 _HEADER = struct.Struct(">ihhih")
 """Of a request: its size, API, version, correlation id, and the length of the client id that follows."""
 _CLOSE_WITHIN_SECONDS = 1.0
+_LARGE_BYTES = 1 << 16
+"""An answer of so much, field by field, takes some twenty milliseconds to decode."""
 _TOKEN_USED_FOR = 0.8  # of its lifetime, like Java
 _SESSION_USED_FOR = 0.85  # of its lifetime, like Java
 
@@ -126,6 +128,10 @@ class BrokerConnection(AIOKafkaConnection):  # type: ignore[misc]
     kerberos: Kerberos | None = None
     _frames: Frames | None = None
 
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        self._reading: set[asyncio.Task[None]] = set()
+
     @property
     def unanswered(self) -> list[asyncio.Future[Any]]:
         """Answers somebody still waits for."""
@@ -207,12 +213,31 @@ class BrokerConnection(AIOKafkaConnection):  # type: ignore[misc]
                 super()._handle_frame(bytes(frame))
                 return
             body = request.body(frame, correlation_id)
+            if not answer.done() and request.is_slow(body):
+                self._requests.popleft()
+                reading = self._loop.create_task(self._read_beside(correlation_id, request, answer, body))
+                self._reading.add(reading)
+                reading.add_done_callback(self._reading.discard)
+                return
             if not answer.done():
                 answer.set_result(request.answered(body))
         except Exception as error:
             self.close(CloseReason.OUT_OF_SYNC, error)
             return
         self._requests.popleft()
+
+    async def _read_beside(
+        self, correlation_id: int, request: _Expected, answer: asyncio.Future[Answered], body: memoryview
+    ) -> None:
+        """In a thread: a list of twenty thousand topics would hold up the event loop for a second."""
+        try:
+            answered = await in_thread(lambda: request.answered(body), "decode")
+        except Exception as error:
+            self._requests.appendleft((correlation_id, request, answer))
+            self.close(CloseReason.OUT_OF_SYNC, error)
+            return
+        if not answer.done():
+            answer.set_result(answered)
 
     def _lost(self, error: Exception | None) -> None:
         self.close(CloseReason.CONNECTION_BROKEN, error or EOFError("the broker closed the connection"))
@@ -234,6 +259,9 @@ class _Expected(NamedTuple):
         if flexible and frame[4] != 0:
             raise ValueError("tags in the header of an answer")
         return frame[5 if flexible else 4 :]
+
+    def is_slow(self, body: memoryview) -> bool:
+        return len(body) > _LARGE_BYTES and self.request.takes_long_to_read
 
     def answered(self, body: memoryview) -> Answered:
         """It may hold views of `body`."""

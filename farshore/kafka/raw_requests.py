@@ -51,6 +51,8 @@ class Request(ABC, Generic[AnswerT]):
 
     structs: ClassVar[tuple[type[Any], ...]]
     broker_may_wait: float = 0.0
+    takes_long_to_read: ClassVar[bool] = True
+    """Whether a large answer takes a while to decode: batches do not, they are only found."""
 
     def prepare(self, versions: Mapping[int, tuple[int, int]]) -> Any:
         """The struct for a broker with these versions of each API; raises UnknownToBroker."""

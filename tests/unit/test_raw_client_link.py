@@ -6,6 +6,7 @@ import asyncio
 import functools
 import logging
 import struct
+import threading
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, ParamSpec, Self
 
@@ -19,11 +20,12 @@ from farshore.config.security import Connection, Plain, Protocol, Security
 from farshore.errors import AuthenticationFailed, NotSent, RequestRefused, Unreachable
 from farshore.kafka.raw import ProducePartition, RawCluster
 from farshore.kafka.raw_batches import Produce
+from farshore.kafka.raw_brokers import Purpose
 from farshore.kafka.raw_connection import BrokerConnection
 from farshore.kafka.raw_errors import error_info
 from farshore.kafka.raw_link import Answered, Link, OnClose, OpenConnection
 from farshore.kafka.raw_model import BrokerAddress, Produced
-from farshore.kafka.raw_requests import Request
+from farshore.kafka.raw_requests import Metadata, Request
 from farshore.model import TopicPartition
 
 P = ParamSpec("P")
@@ -497,3 +499,46 @@ async def test_a_cancelled_request_does_not_cost_a_connection_that_answers_other
     assert await sent == []
     await asyncio.sleep(0.5)
     assert played.connections[0].connected()
+
+
+@asynchronous
+async def test_a_large_answer_is_read_in_a_thread_and_stays_with_its_request(monkeypatch: pytest.MonkeyPatch) -> None:
+    readers: list[str] = []
+    read = Metadata.read
+
+    def noted(request: Metadata, response: Any) -> Any:
+        readers.append(threading.current_thread().name)
+        return read(request, response)
+
+    monkeypatch.setattr(Metadata, "read", noted)
+    async with FakeBroker() as broker, broker.client() as cluster:
+        await cluster.metadata([])
+        broker.topics = [(0, f"topic-{n}", False, [(0, 0, 1, [1], [1], [])]) for n in range(3000)]
+        large = asyncio.create_task(cluster.metadata(None))
+        await asyncio.sleep(0)
+        behind = asyncio.create_task(append(cluster))
+        assert len((await large).topics) == 3000
+        assert await behind == 0
+        assert broker.connections == 2, "one for each purpose"
+    assert readers[-1] == "decode"
+    assert "decode" not in readers[:-1]
+
+
+@asynchronous
+async def test_a_large_answer_that_makes_no_sense_ends_the_connection_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Nonsense:
+        def encode(self) -> bytes:
+            return b"\xff" * (1 << 17)
+
+    async def answer(_: int) -> Any:
+        return Nonsense()
+
+    async with FakeBroker() as broker, broker.client(request_timeout=20.0) as cluster:
+        await cluster.metadata([])
+        sensible = broker._answer
+        monkeypatch.setattr(broker, "_answer", answer)
+        with pytest.raises(Unreachable):
+            async with asyncio.timeout(10):
+                await cluster.brokers.ask(1, Purpose.CONTROL, Metadata(None))
+        monkeypatch.setattr(broker, "_answer", sensible)
+        assert (await cluster.metadata([])).cluster_id == "cluster"

@@ -130,7 +130,7 @@ def _check(entry: Any) -> None:
     """Raises TypeError where a text stands for a number, and the like: whoever reads the entry relies on it."""
     for name, kinds in _kinds_of(entry.__class__).items():
         value = getattr(entry, name)
-        for each in value if isinstance(value, tuple) else ():
+        for each in value if isinstance(value, tuple) and name != "copied" else ():
             if is_dataclass(each):
                 _check(each)
         if kinds and type(value) not in kinds:
@@ -177,15 +177,14 @@ def _parts(topics: Iterable[list[Any]]) -> Iterator[list[list[Any]]]:
 
 
 def _copied(topics: list[list[Any]]) -> tuple[Copied, ...]:
-    return tuple(
-        Copied(
-            TopicPartition(topic, number),
-            TopicPartition(remote, number),
-            Target(**{**takes, "codec": takes["codec"] and Codec[takes["codec"]]}),
-        )
-        for topic, remote, takes, numbers in topics
-        for number in numbers
-    )
+    """Checked here, and not by `_check`: they may be thousands."""
+    copied: list[Copied] = []
+    for topic, remote, takes, numbers in topics:
+        if type(topic) is not str or type(remote) is not str or not all(type(number) is int for number in numbers):
+            raise TypeError(f"partitions are {[topic, remote, numbers]!r}")
+        target = Target(**{**takes, "codec": takes["codec"] and Codec[takes["codec"]]})
+        copied += [Copied(TopicPartition(topic, n), TopicPartition(remote, n), target) for n in numbers]
+    return tuple(copied)
 
 
 def _partition(fields: list[Any]) -> TopicPartition:
