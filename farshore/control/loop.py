@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import time
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Protocol
 
+from farshore.clock import SYSTEM_CLOCK, Clock
 from farshore.control.problems import Problem
 from farshore.errors import FarshoreError
 from farshore.model import Flow
@@ -76,8 +76,8 @@ class ControlLoop:
     succeed if tried again, is tried again within seconds: a cluster that was away is not left alone for long.
     """
 
-    def __init__(self, flow: Flow, passes: Iterable[Pass]) -> None:
-        self._runners = [_Runner(flow, each) for each in passes if each.every > 0]
+    def __init__(self, flow: Flow, passes: Iterable[Pass], clock: Clock = SYSTEM_CLOCK) -> None:
+        self._runners = [_Runner(flow, each, clock) for each in passes if each.every > 0]
 
     async def run(self) -> None:
         """Until cancelled, and with it what is under way."""
@@ -94,20 +94,21 @@ class ControlLoop:
 class _Runner:
     """One pass. `state` is replaced as a whole, so that other threads can read it at any time."""
 
-    def __init__(self, flow: Flow, work: Pass) -> None:
+    def __init__(self, flow: Flow, work: Pass, clock: Clock) -> None:
         self.state = PassState(work.name, work.every)
         self._name = f"{flow}: {work.name}"
         self._work = work
+        self._clock = clock
         self._told_failures: set[str] = set()
         self._told_problems: set[Problem] = set()
 
     async def run(self) -> None:
         every = self._work.every
-        due = time.monotonic()
+        due = self._clock.monotonic()
         while True:
-            await asyncio.sleep(max(0.0, due - time.monotonic()))
+            await asyncio.sleep(max(0.0, due - self._clock.monotonic()))
             worth_a_retry = await self._run_once()
-            now = time.monotonic()
+            now = self._clock.monotonic()
             if worth_a_retry and every > _RETRY_SECONDS:
                 due = now + _RETRY_SECONDS
             else:
@@ -115,7 +116,7 @@ class _Runner:
 
     async def _run_once(self) -> bool:
         """Whether the run failed as a whole in a way that may pass by itself."""
-        began_at, began = datetime.now(UTC), time.monotonic()
+        began_at, began = self._now, self._clock.monotonic()
         self.state = replace(self.state, running_since=began_at)
         problems: tuple[Problem, ...] = ()
         failure: Exception | None = None
@@ -131,12 +132,16 @@ class _Runner:
             self.state,
             running_since=None,
             last_run=began_at,
-            took=time.monotonic() - began,
-            degraded_since=(self.state.degraded_since or datetime.now(UTC)) if degraded else None,
+            took=self._clock.monotonic() - began,
+            degraded_since=(self.state.degraded_since or self._now) if degraded else None,
             failure=reason,
             problems=problems,
         )
         return isinstance(failure, FarshoreError) and failure.retriable
+
+    @property
+    def _now(self) -> datetime:
+        return datetime.fromtimestamp(self._clock.wall(), UTC)
 
     def _failed(self, error: Exception) -> str:
         """Why, in words; said once until a run comes through."""
@@ -154,7 +159,7 @@ class _Runner:
             _log.warning("%s: %s", self._name, line)
         since = self.state.degraded_since
         if since is not None and not problems:
-            _log.info("%s: fine again, after %d s", self._name, (datetime.now(UTC) - since).total_seconds())
+            _log.info("%s: fine again, after %d s", self._name, (self._now - since).total_seconds())
         elif self.state.failure is not None:
             left = "1 problem" if len(problems) == 1 else f"{len(problems)} problems"
             _log.info("%s: works again, but for what has been said (%s)", self._name, left)

@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from simulation.drivers import DriverProcess
     from simulation.world import World
 
+_NEVER = 1e6
 _PHASES = ("standby", "earlier driver", "looking for topics", "being started")
 """What a driver says on its way to copying."""
 
@@ -69,21 +70,25 @@ def early_stop(world: World, driver: DriverProcess) -> None:
     """Some drivers are stopped on their way: in their first moments, or when they have come to some point of it."""
     chance = world.chances.of("early stop")
     fate, phase, seconds = chance.random(), chance.choice(_PHASES), chance.uniform(0, chance.choice((0.05, 0.05, 3)))
-    if fate < 0.06:
+    if fate < 0.04:
         world.line.after(seconds, world.stop_early, driver)
-    elif fate < 0.12:
+    elif fate < 0.08:
         driver.stop_when(phase)
 
 
 def lose_executor(world: World, chance: Random) -> bool:
-    """With all that runs there. Another one takes its place some time later."""
+    """With all that runs there. Another one takes its place some time later, or never, if there are more."""
     sparks = [driver.spark for driver in world.drivers if driver.spark is not None]
     used = [(spark, each) for spark in sparks for each in spark.executors if each.running]
     if not used:
         return False
     spark, executor = chance.choice(used)
-    world.trace.event(f"{spark.driver.name} loses an executor with {[each.name for each in executor.running]}")
-    spark.lose(executor, chance.choice((0.1, 0.1, 1, 5, 12)))
+    back_after, for_good = chance.choice((0.1, 0.1, 1, 5, 12)), chance.random() < 0.2
+    if for_good and any(each is not executor and not each.lost for each in spark.executors):
+        back_after = _NEVER
+    names = [each.name for each in executor.running]
+    world.trace.event(f"{spark.driver.name} loses an executor with {names}, for {back_after} s")
+    spark.lose(executor, back_after)
     return True
 
 

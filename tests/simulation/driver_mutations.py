@@ -70,7 +70,7 @@ DRIVER_MUTATIONS = (
         "a stop waits for jobs that Spark has not begun",
         driver_holes.jobs_that_spark_has_not_begun_are_waited_for,
         _WELL,
-        20005,
+        20039,
         ("SLOW STOP",),
     ),
 )

@@ -25,6 +25,7 @@ from simulation.slots import SlotProcess
 from simulation.source import REMOTE, TOPIC
 from simulation.spark import Spark, SparkJob
 from simulation.timeline import ProcessLoop
+from simulation.upkeep import ModelUpkeep
 
 if TYPE_CHECKING:
     from simulation.world import World
@@ -176,6 +177,7 @@ class DriverProcess:
             prepare=self._prepare,
             new_target=self._new_target,
             new_lock=self._new_lock,
+            new_upkeep=lambda _: ModelUpkeep(self, self._client("A")),
             copies=Copies(
                 order=lambda generation, _: world.order(generation),
                 look=self._look,

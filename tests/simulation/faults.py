@@ -196,6 +196,7 @@ PASSIVE = (
     "early stop",
     "away at the start",
     "distance",
+    "computing",
 )
 """Kinds that strike where something happens anyway."""
 

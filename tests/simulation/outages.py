@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from simulation.world import World
 
-_LONG_SECONDS = (15, 25, 60)
-_AWAY_SECONDS = (3, 10, 25, 60)
+_LONG_SECONDS = (15, 15, 25, 25, 60)
+_AWAY_SECONDS = (3, 3, 10, 10, 25, 60)
 _SLOW_SECONDS = (3, 10, 25)
 
 

@@ -72,7 +72,8 @@ class Setting:
     are its oldest. `truncating_step`: some source logs lose their newest batch at the step that is aimed at.
     `replaces_suspended`: a slot whose machine is suspended is replaced meanwhile, and does not hear of it at first.
     `standbys` are how many there are where there is a `standby`. `executors` are the cores of each that a driver's Spark
-    has. `distances`: seconds to clusters that are far away, one way.
+    has. `distances`: seconds to clusters that are far away, one way. `computing`: for how many tenths of a second a pass
+    of the driver computes, of every five seconds.
     """
 
     flavour: Flavour
@@ -102,6 +103,7 @@ class Setting:
     standbys: int = 1
     executors: tuple[int, ...] = (8,)
     distances: tuple[tuple[str, float], ...] = ()
+    computing: int = 0
 
     @property
     def is_cluster(self) -> bool:
@@ -114,6 +116,7 @@ class Setting:
         found = {
             "distance": bool(self.distances),
             "fewer cores than slots": sum(self.executors) < self.slots,
+            "computing": self.computing > 0,
             "two standbys": self.standby and self.standbys > 1,
         }
         return [kind for kind, is_so in found.items() if is_so]
@@ -151,6 +154,7 @@ def drawn(chances: Chances, options: Options) -> Setting:
     setting = replace(
         setting,
         standbys=chances.of("standbys").choice((1, 1, 2)),
+        computing=chances.of("computing").choice((0, 0, 0, 3, 30)) if chances.on("computing") else 0,
         executors=_executors(chances.of("executors"), setting.slots),
         distances=_distances(chances) if not setting.crowd else (),
     )

@@ -24,7 +24,7 @@ _TOLD_AFTER = 0.01
 _KILLED_WITHIN = 0.5
 _CANCELLED = "its Spark task failed: Job cancelled"
 _SPARK_GONE = "its Spark task failed: Answer from Java side is empty"
-_START_SECONDS = (0.3, 2.0, 5.0)
+_START_SECONDS = (0.3, 0.3, 0.3, 1.0, 5.0)
 _SUBMIT_SECONDS = (0.005, 0.02, 0.2)
 
 

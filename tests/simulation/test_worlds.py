@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import itertools
 import os
 import subprocess
 import sys
@@ -12,11 +13,16 @@ from pathlib import Path
 
 import pytest
 
+from farshore.dataplane import board
+from farshore.wire.batch import Batch
+from farshore.wire.records import records_of
 from simulation.cli import run
 from simulation.faults import KINDS as KINDS_OF_FAULTS
+from simulation.kafka.cluster import ModelCluster
+from simulation.kafka.log import Log
 from simulation.report import Report, replay
 from simulation.setting import ANY, Flavour, Options
-from simulation.world import simulate
+from simulation.world import World, simulate
 
 FIXED = range(100, 180)
 """The worlds of every run of the tests."""
@@ -79,6 +85,25 @@ def test_with_all_well_a_stop_takes_three_seconds_at_most_whatever_a_driver_is_a
     calm = Options(crowd=False, left_out=frozenset((*KINDS_OF_FAULTS, *Flavour)), settings=settings)
     for seed in range(40):
         assert not simulate(seed, calm).trace.violations, f"world {seed}"
+
+
+def test_leases_go_on_while_a_pass_computes_and_another_hangs() -> None:
+    """It computes all the time, a tenth of a second at once: whatever else the driver does waits for that each time."""
+    told: list[float] = []
+
+    class Watched(World):
+        def appended(self, cluster: ModelCluster, log: Log, batch: Batch, client: str) -> None:
+            super().appended(cluster, log, batch, client)
+            if log.topic == self.board_topic and any(b"lease" in body for _, _, body in records_of(batch)):
+                told.append(self.line.now)
+
+    settings = (("partitions", 2), ("records", 60), ("standby", False), ("distances", ()), ("computing", 1000))
+    calm = Options(crowd=False, left_out=frozenset((*KINDS_OF_FAULTS, *Flavour)), settings=settings)
+    world = simulate(7, calm, Watched)
+    assert not world.trace.violations
+    apart = [later - earlier for earlier, later in itertools.pairwise(told[1:])]  # the claim is the first
+    assert len(apart) > 10
+    assert max(apart) < board.LEASE_LASTS_SECONDS / 2
 
 
 @pytest.mark.slow

@@ -19,6 +19,7 @@ EPOCH = 1_700_000_000.0
 _BOOT = 1000.0
 _MOST_STEPS, _MOST_STEPS_AT_ONCE = 3_000_000, 100_000
 _ROUNDING = 1e-7
+_MOST_COMPUTING = 0.1
 _NEVER = float("inf")
 _AWAITS_WHILE_CLOSED = 50
 
@@ -181,9 +182,14 @@ class ProcessLoop(asyncio.BaseEventLoop):
             self._suspended_until = until
             self.suspended_at = until
 
+    def compute(self, seconds: float) -> None:
+        """What runs now takes so long, and nothing else of the process runs meanwhile."""
+        self._frozen_until = max(self._frozen_until, self.line.now + seconds)
+
     @property
     def frozen(self) -> bool:
-        return self._frozen_until > self.line.now
+        """For longer than it computes."""
+        return self._frozen_until > self.line.now + _MOST_COMPUTING
 
     def thaw(self) -> None:
         self._asleep -= max(0.0, self._suspended_until - self.line.now)

@@ -331,12 +331,12 @@ class World(Host):
         self.line.after(1.0, self._expire)
 
 
-def simulate(seed: int, options: Options = ANY) -> World:
+def simulate(seed: int, options: Options = ANY, made: type[World] = World) -> World:
     """The world of a seed, when all is over. What it did with chance and time it leaves as it was before."""
     began, state, hooks = time.process_time(), random.getstate(), sys.get_asyncgen_hooks()
     sys.set_asyncgen_hooks(finalizer=lambda _: None)  # what a killed process leaves behind is not run to its end
     random.seed(f"{seed}/product")  # brokers are chosen, and pauses drawn, with the one generator that all share
-    world = World(seed, options)
+    world = made(seed, options)
     try:
         life: list[asyncio.Task[None]] = []
         world.nature.call_soon(lambda: life.append(world.nature.create_task(world.live())))
