@@ -19,6 +19,7 @@ from prometheus_client.registry import Collector
 
 from farshore import __version__
 from farshore.control.group_offsets import Skip
+from farshore.dataplane.backlog import Backlog
 from farshore.dataplane.board import PassReport, Report
 from farshore.dataplane.trouble import Kind
 from farshore.driver.figures import FlowFigures, FlowState
@@ -46,11 +47,15 @@ def _word(text: str) -> str:
 
 
 def _once(figure: Callable[[FlowFigures], float | None]) -> Callable[[FlowFigures], Rows]:
-    return lambda flow: [((), figure(flow))] if flow.state.held or flow.slots else []
+    return lambda flow: [((), figure(flow))] if flow.held else []
 
 
 def _each_slot(figure: Callable[[Report], float]) -> Callable[[FlowFigures], Rows]:
     return lambda flow: (((report.slot,), figure(report)) for report, _ in flow.reports)
+
+
+def _each_backlog(figure: Callable[[Backlog], float | None]) -> Callable[[FlowFigures], Rows]:
+    return lambda flow: (((slot,), figure(backlog)) for slot, backlog in enumerate(flow.backlogs))
 
 
 def _each_pass(figure: Callable[[PassReport], float | None]) -> Callable[[FlowFigures], Rows]:
@@ -74,7 +79,7 @@ def _batches(flow: FlowFigures) -> Rows:
 
 def _troubles(flow: FlowFigures) -> Rows:
     found = Counter(trouble.kind for report, _ in flow.reports for trouble in report.troubles)
-    return (((_word(kind),), found[kind]) for kind in Kind if flow.state.held)
+    return (((_word(kind),), found[kind]) for kind in Kind if flow.held)
 
 
 def _last_gap(flow: FlowFigures) -> float | None:
@@ -109,11 +114,12 @@ SERIES = (
            "Records copied since the slot was started."),
     Series(_COUNTER, "farshore_slot_bytes", ("slot",), _each_slot(lambda report: report.bytes),
            "Bytes of record batches copied since the slot was started."),
-    Series(_GAUGE, "farshore_slot_lag_offsets", ("slot",), _each_slot(lambda report: report.lag),
-           "Offsets that are on the source and not yet copied, as of the source's last answers."),
-    Series(_GAUGE, "farshore_slot_lag_seconds", ("slot",), _each_slot(lambda report: report.lag_seconds),
-           "Age of the oldest record that is read and not yet copied; 0 if there is none. What cannot even be read is "
-           "not in it: look for partitions in trouble, and at the heartbeat's age."),
+    Series(_GAUGE, "farshore_slot_lag_offsets", ("slot",), _each_backlog(lambda backlog: backlog.offsets),
+           "Offsets that are on the source and not yet copied, as of ten seconds ago or less, also while the slot is "
+           "not there to tell; not there where that is not known."),
+    Series(_GAUGE, "farshore_slot_lag_seconds", ("slot",), _each_backlog(lambda backlog: backlog.seconds),
+           "Age of the oldest record that is not yet copied, be it read or not, of the 20 partitions with most; 0 if "
+           "there is none; not there where that is not known."),
     Series(_GAUGE, "farshore_slot_held_bytes", ("slot",), _each_slot(lambda report: report.held_bytes),
            "Bytes that are read and not yet acknowledged by the target. If they stay high the target is slow."),
     Series(_COUNTER, "farshore_slot_batches", ("slot", "path"), _batches,

@@ -90,8 +90,8 @@ def run(
         finally:
             service.stop()
     for status in service.status:
-        left = "unknown how many are left" if status.lag is None else f"{status.lag} left"
-        print(f"{status.flow}: {status.records} records, {left}")
+        left = "unknown how many are left" if status.left is None else f"{status.left} left"
+        print(f"{status.flow}: {status.records} record{'' if status.records == 1 else 's'}, {left}")
     if service.error is not None:
         raise service.error
     if service.failed:

@@ -35,6 +35,7 @@ from farshore.wire.runs import RUN_HEADER, encode_run_header, encode_runs
 _log = logging.getLogger(__name__)
 
 _PATIENCE_SECONDS = 30.0
+_WRITE_WITHIN_SECONDS = 20.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,11 +120,11 @@ class Bookkeeper:
             ]
         return records
 
-    async def tell(self, entries: Iterable[board.Entry]) -> None:
+    async def tell(self, entries: Iterable[board.Entry], within: float = _WRITE_WITHIN_SECONDS) -> None:
         """Put entries on the board."""
         records = board_records(self._books.board_topic, entries)
         if records:
-            await self._to_target.write(records)
+            await self._to_target.write(records, within)
 
     def _sync(self, sync: OffsetSync, run: Run, topic: str) -> InternalRecord:
         return InternalRecord(topic, 0, *encode_offset_sync(sync), ((RUN_HEADER, encode_run_header(run)),))

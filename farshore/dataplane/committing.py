@@ -55,7 +55,7 @@ class Committing(Flushing):
                 next_commit = now + max(self._interval, touched / self._reporting.plan.positions_at_most)
             if now >= next_report:
                 next_report = now + FLUSH_EVERY_SECONDS
-                await self._report_if_possible("running")
+                await self.report("running")
 
     async def flush(self, state: str = "running", *, letting_go: bool = False) -> None:
         """Commit what there is. Raises StartOver."""
@@ -66,13 +66,7 @@ class Committing(Flushing):
             committed = await self._commit(letting_go=letting_go)
             if letting_go:
                 await self._syncing.finish(committed.syncs)
-        await self._report_if_possible(state)
-
-    async def _report_if_possible(self, state: str) -> None:
-        try:
-            await self.report(state)
-        except KafkaError:  # figures only: the next report tells more
-            return
+        await self.report(state)
 
     async def _commit(self, *, letting_go: bool = False) -> Notes:
         """What was committed. With nothing to commit, only syncs that could not be written are tried again."""

@@ -37,6 +37,7 @@ class Fetching:
         self._limits = hand.limits
         self._brokers = 0
         self._sessions: dict[int, FetchSession] = {}
+        self._answered: dict[int, float] = {}
 
     async def run(self) -> None:
         """Until cancelled."""
@@ -75,6 +76,7 @@ class Fetching:
         max_bytes = min(most, hand.pace.most or most)
         session = self._sessions.setdefault(broker, FetchSession())
         hand.reserved += max_bytes
+        asked_at = self._clock.monotonic()
         try:
             answers = await self._source.fetch(
                 broker,
@@ -93,6 +95,8 @@ class Fetching:
             return
         finally:
             hand.reserved -= max_bytes
+        if session.speaks_for_all:
+            self._answered[broker] = asked_at
         brought = sum(len(answer.records) for answer in answers)
         hand.pace.spend(brought)
         for answer in [*answers, *self._unchanged(session, asked, answers)]:
@@ -100,13 +104,19 @@ class Fetching:
             # Sent back meanwhile, or placed again, it has no use for an answer to what it asked before: to take it
             # would be a gap, or another log's.
             if taken is not None and taken.placed and taken.has_asked(session.asked(*taken.partition)):
-                await self._take(taken, answer)
+                await self._take(taken, answer, asked_at)
             else:
                 session.begin_anew()  # the broker tells only once what nobody has taken now
         hand.sendable.set()
         self._rotate(answers)
         if 0 < brought < _LITTLE_BYTES:
             await asyncio.sleep(_BREATH_SECONDS)
+
+    def end_of(self, entry: Entry) -> tuple[int, float] | None:
+        """Where its log ends by the last answer of its broker, and when that was asked; None where it is not read."""
+        session = self._sessions.get(entry.source_leader) if entry.source_leader is not None else None
+        end = session.end_of(*entry.partition, self._limits.isolation_level) if session is not None else None
+        return None if end is None or entry.source_leader is None else (end, self._answered[entry.source_leader])
 
     def _askable(self, broker: int) -> list[Entry]:
         """Those that it leads and that may be read on, in the order in which to ask for them. One look at each: there
@@ -144,7 +154,7 @@ class Fetching:
             if answer.records and partition in entries:
                 entries[partition] = entries.pop(partition)
 
-    async def _take(self, entry: Entry, fetched: Fetched) -> None:
+    async def _take(self, entry: Entry, fetched: Fetched, asked_at: float) -> None:
         if fetched.error:
             self._failed(entry, fetched)
             return
@@ -153,6 +163,7 @@ class Fetching:
             return
         committed = self._limits.isolation_level is IsolationLevel.READ_COMMITTED
         entry.log_end = fetched.last_stable_offset if committed else fetched.high_watermark
+        entry.end_at = asked_at
         entry.uncommitted = fetched.high_watermark > fetched.last_stable_offset
         if not fetched.records:
             if entry.copy.idle and entry.copy.next_fetch >= entry.log_end:

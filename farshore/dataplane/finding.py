@@ -153,6 +153,8 @@ class Finding:
             source_id, source_epoch = source.topics[entry.partition.topic].topic_id, source.epoch_of(entry.partition)
         if entry.target_leader is not None:
             remote_id, target_epoch = target.topics[entry.remote.topic].topic_id, target.epoch_of(entry.remote)
+        if source_id != entry.source_id:
+            entry.log_end = entry.log_start = None  # those of another log
         if entry.placed and entry.logs != (source_id, remote_id, source_epoch, target_epoch):
             self._hand.place_again(entry)
         entry.source_id, entry.remote_id = source_id, remote_id

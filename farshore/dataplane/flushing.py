@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import heapq
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from farshore.clock import Clock
 from farshore.dataplane import board
+from farshore.dataplane.backlog import UNKNOWN, Backlog
 from farshore.dataplane.bookkeeping import Bookkeeper
 from farshore.dataplane.lease import SlotLease
 from farshore.dataplane.progress import Notes, Progress
@@ -20,11 +22,12 @@ from farshore.model import OffsetSync, Run, TopicPartition
 FLUSH_EVERY_SECONDS = 1.0
 _LOOK_EVERY_SECONDS = 0.25
 _OPEN_RUNS_EVERY_SECONDS = 60.0
-_SHOWN = 100
+TROUBLES_TOLD = 100
 _BUSIEST = 20
 _SMOOTHED_SECONDS = 10.0
 _SYNCS_WITHIN_SECONDS = 20.0
 _LAST_SYNCS_WITHIN_SECONDS = 2.0
+_REPORT_WITHIN_SECONDS = 3.0
 
 Syncs = tuple[tuple[OffsetSync, Run], ...]
 
@@ -55,13 +58,15 @@ class Rates:
 @dataclass(slots=True)
 class Reporting:
     """What a slot tells about itself beside its figures: the version of the plan that it follows, and partitions that
-    it does not even try. `records`, `bytes` and `batches` are those from before it began anew.
+    it does not even try. `records`, `bytes` and `batches` are those from before it began anew. `lease_at` is when the
+    newest lease was written that it has heard.
     """
 
     plan: board.Plan
     rates: Rates
     attempt: int = 0
     followed: int = 0
+    lease_at: float = 0.0
     records: int = 0
     bytes: int = 0
     batches: tuple[int, int, int] = (0, 0, 0)
@@ -77,6 +82,7 @@ class Reporting:
 
     def of(self, slot: Slot, progress: Progress, state: str) -> board.Report:
         records, size, batches = self._counted(slot, progress)
+        backlog = self._backlog(slot)
         return board.Report(
             self.plan.slot,
             self.plan.generation,
@@ -85,15 +91,24 @@ class Reporting:
             len(slot.partitions),
             records,
             size,
-            slot.lag,
-            round(slot.lag_seconds, 3),
+            backlog.offsets or 0,
+            round(backlog.seconds or 0.0, 3),
             batches,
             slot.held_bytes,
             self.rates.busiest(slot.bytes_of_partitions),
-            (*self.set_aside.values(), *slot.troubles)[:_SHOWN],
-            tuple(slot.gaps[-_SHOWN:]),
+            (*self.set_aside.values(), *slot.troubles)[:TROUBLES_TOLD],
+            tuple(slot.gaps[-TROUBLES_TOLD:]),
             self.attempt,
+            None if backlog.offsets is None else round(backlog.age, 3),
+            backlog.ends,
+            backlog.seconds is not None,
+            self.lease_at,
         )
+
+    def _backlog(self, slot: Slot) -> Backlog:
+        """Not known while the plan is not followed in full: some of its partitions are in nobody's hand."""
+        whole = len(slot.partitions) + len(self.set_aside) == len(self.plan.copied)
+        return slot.backlog if whole and self.followed == self.plan.version else UNKNOWN
 
 
 class Syncing:
@@ -197,7 +212,10 @@ class Flushing:
         return due
 
     async def report(self, state: str) -> None:
-        await self._keeper.tell([self._reporting.of(self._slot, self._progress, state)])
+        """Soon or not at all: the next one tells more, and old figures would mislead."""
+        report = self._reporting.of(self._slot, self._progress, state)
+        with contextlib.suppress(KafkaError):
+            await self._keeper.tell([report], _REPORT_WITHIN_SECONDS)
 
     async def _write(self, notes: Notes) -> None:
         """Gaps, positions and runs; syncs only after the runs that they follow."""

@@ -119,8 +119,11 @@ class Following:
         held = slot.partitions
         new = [copied for partition, copied in wanted.items() if partition not in held]
         slot.set_pace(plan.bytes_per_second)
+        aside = [copied.partition for copied in plan.copied if copied.partition in left_out]
+        resumes = await self._keeper.positions() if new or aside else {}
+        slot.leave_out({each: resumes[each].next_offset if each in resumes else None for each in aside})
         if new:
-            await slot.take(new, await self._keeper.positions())
+            await slot.take(new, resumes)
         self._reporting.followed, self._left_out = plan.version, left_out
         await self._books.flush()
         if plan.end:

@@ -46,8 +46,10 @@ class Entry:
     Until it is `placed`, nothing is read or sent, though what was in flight before may still be answered. A partition
     that is `releasing` only waits for that; under a transaction it also sends again what it has to, to learn an outcome
     that is open. `appended_at`: when, by the monotonic clock, the target last took anything of it.
-    `remote_lost_from`: an acknowledgement gave away that the remote log is shorter than what we wrote. `uncommitted`:
-    when last heard of, the source's log went on behind its last stable offset.
+    `remote_lost_from`: an acknowledgement gave away that the remote log is shorter than what we wrote. `log_end` is
+    where the source's log ends for us, as it was at `end_at` by the monotonic clock; `log_start`, where it begins, is
+    known of those that have no position. `uncommitted`: when last heard of, the log went on behind its last stable
+    offset.
     """
 
     partition: TopicPartition = field(init=False)
@@ -72,6 +74,8 @@ class Entry:
     remote_lost_from: int | None = None
     remote_next: int = 0
     log_end: int | None = None
+    end_at: float = 0.0
+    log_start: int | None = None
     uncommitted: bool = False
     bytes: int = 0
     told_unfit: Unfit | None = None
@@ -110,10 +114,6 @@ class Entry:
         """The next upstream offset that is not known to be copied."""
         return self.copy.position if self.placed or self.resume is None else self.resume.next_offset
 
-    @property
-    def lag(self) -> int:
-        return max(0, self.log_end - self.position) if self.log_end is not None else 0
-
 
 class InHand:
     """`stale` is set when leaders have to be looked for, `unplaced` when partitions have to be placed, `sendable` when
@@ -133,7 +133,6 @@ class InHand:
         self.progress = progress
         self.transaction = transaction
         self.pace = Pace(clock)
-        self._clock = clock
         self.entries: dict[TopicPartition, Entry] = {}
         self.loaded: dict[TopicPartition, Entry] = {}
         self.reserved = 0
@@ -173,18 +172,6 @@ class InHand:
             # What the source no longer has could not be asked for anew.
             if trouble.reason is not None and not writable and trouble.kind is not Kind.SOURCE_GONE:
                 entry.copy.refetch()
-
-    @property
-    def lag(self) -> int:
-        # Of most that are idle the two are the same, and to see it takes no more than a look.
-        return sum(e.lag for e in self.entries.values() if e.log_end != e.copy.next_fetch or not e.copy.idle)
-
-    @property
-    def lag_seconds(self) -> float:
-        """The age of the oldest batch in hand."""
-        oldest = (entry.copy.oldest_timestamp for entry in self.loaded.values())
-        times = [timestamp for timestamp in oldest if timestamp is not None and timestamp >= 0]
-        return max(0.0, self._clock.wall() - min(times) / 1000) if times else 0.0
 
     def note_answer(self, seconds: float) -> None:
         """The target has answered a request within so many seconds."""

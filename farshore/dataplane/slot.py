@@ -3,6 +3,7 @@
     Finding    who leads which partition, and where in each log to go on
     Fetching   long polls to the source's brokers
     Sending    appends to the target's brokers
+    Backlog    how far behind the source all of it is
 
 They share what is in hand. One partition's trouble is that partition's: it is shown, tried again with back-off, and the
 others go on. Partitions are taken and released while the others are copied.
@@ -20,6 +21,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from farshore.clock import Clock
 from farshore.dataplane.assignment import Copied, Gap, Limits, Resume
+from farshore.dataplane.backlog import Backlog, BacklogWatch
 from farshore.dataplane.board import TroubleReport
 from farshore.dataplane.cargo import Path
 from farshore.dataplane.fetching import Fetching
@@ -59,6 +61,7 @@ class Slot:
         self._finding = Finding(source, target, self._hand, clock)
         self._fetching = Fetching(source, self._hand, clock)
         self._sending = Sending(target, self._hand, clock)
+        self._backlog = BacklogWatch(source, self._hand, clock, self._fetching.end_of)
         self._telling = Telling()
 
     async def take(self, copied: Iterable[Copied], resumes: Mapping[TopicPartition, Resume]) -> None:
@@ -154,6 +157,10 @@ class Slot:
         self._hand.paused = False
         self._hand.sendable.set()
 
+    def leave_out(self, positions: Mapping[TopicPartition, int | None]) -> None:
+        """These are planned and not taken for now; where they stand, if they have a position."""
+        self._backlog.leave_out(positions)
+
     def adapt(self, copied: Copied) -> None:
         """The remote topic takes something else than before."""
         self._hand.entries[copied.partition].copied = copied
@@ -184,6 +191,7 @@ class Slot:
                 self._finding.keep_placing(),
                 self._fetching.run(),
                 self._sending.run(),
+                self._backlog.run(),
                 self._telling.keep_telling(),
             )
         ]
@@ -230,13 +238,9 @@ class Slot:
         return {partition: entry.copied for partition, entry in self._hand.entries.items()}
 
     @property
-    def lag(self) -> int:
-        """Upstream offsets that are there and not known to be copied, as of the last answers."""
-        return self._hand.lag
-
-    @property
-    def lag_seconds(self) -> float:
-        return self._hand.lag_seconds
+    def backlog(self) -> Backlog:
+        """Of all that is in hand or left out."""
+        return self._backlog.measure()
 
     @property
     def bytes(self) -> int:

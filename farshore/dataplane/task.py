@@ -276,6 +276,8 @@ class SlotTask:
                     match entries.read(record.key, record.value):
                         case board.Lease() as lease:
                             self.lease.hear(lease, tailed.since)
+                            if (lease.generation, lease.holder) == (order.generation, order.holder):
+                                self._reporting.lease_at = record.timestamp_ms / 1000
                         case board.Plan() as plan if (plan.slot, plan.generation) == (order.slot, order.generation):
                             if plan.version > self._reporting.plan.version:
                                 self._reporting.plan = plan

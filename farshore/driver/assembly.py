@@ -88,6 +88,15 @@ class FlowParts:
             settings.worker.producer.connection, alias=settings.flow.target, client_id=f"{settings.flow}|farshore"
         )
 
+    def _new_source(self) -> RawCluster:
+        settings = self._settings
+        assert settings.source is not None
+        return RawCluster(
+            settings.source.source.consumer.connection,
+            alias=settings.flow.source,
+            client_id=f"{settings.flow}|farshore",
+        )
+
     def new_lock(self, on_lost: Callable[[], None]) -> Lock:
         return FlowLock(LockPlace.of(self._settings), on_change=lambda held: None if held else on_lost())
 
@@ -115,6 +124,7 @@ class FlowParts:
             look=self._look,
             copied=copied,
             new_job=new_job,
+            new_source=self._new_source,
             slots_at_most=slots_at_most,
             tasks_max=source.tasks_max,
             cores=cores,

@@ -7,6 +7,7 @@ from enum import StrEnum
 
 from farshore.control.loop import PassState
 from farshore.dataplane import board
+from farshore.dataplane.backlog import Backlog
 from farshore.model import Flow
 
 
@@ -28,15 +29,11 @@ class FlowState(StrEnum):
     HANDED_BACK = "handed back"
     FAILED = "failed"
 
-    @property
-    def held(self) -> bool:
-        """Slots, as far as there are any, are ours."""
-        return self in (FlowState.RUNNING, FlowState.IDLE, FlowState.PAUSED)
-
 
 @dataclass(frozen=True, slots=True)
 class FlowStatus:
-    """How a flow stands, for one line on a terminal. `lag` and `lag_seconds` are None where they are not known."""
+    """How a flow stands, for one line on a terminal. `lag` and `lag_seconds` are None where they are not known; so is
+    `left`, what of the source is not copied, also where some topics are not even read."""
 
     flow: str
     state: str
@@ -45,23 +42,27 @@ class FlowStatus:
     bytes: int = 0
     lag: int | None = None
     lag_seconds: float | None = None
+    left: int | None = None
     troubles: tuple[tuple[str, str], ...] = ()
     passes: tuple[PassState, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class FlowFigures:
-    """How a flow stands at one moment, slot by slot. All but `flow` and `state` is empty while the flow is not held.
+    """How a flow stands at one moment, slot by slot. All but `flow` and `state` is empty while the flow is not `held`.
 
     `slots` are planned, with the numbers from 0 on; `reports` has the newest of each that has reported, and the seconds
-    since that was heard. `refused` counts topics that are not copied because of their remote topics, `gaps` is all that
-    was never copied, also under earlier drivers; `not_started` counts slots that should have been heard of by now.
+    since that was heard; `backlogs` says of each that is planned how far behind it is. `refused` counts topics that are
+    not copied because of their remote topics, `gaps` is all that was never copied, also under earlier drivers;
+    `not_started` counts slots that should have been heard of by now.
     """
 
     flow: Flow
     state: FlowState
+    held: bool = False
     slots: int = 0
     reports: tuple[tuple[board.Report, float], ...] = ()
+    backlogs: tuple[Backlog, ...] = ()
     refused: int = 0
     gaps: tuple[board.Gaps, ...] = ()
     upkeep: board.Upkeep | None = None

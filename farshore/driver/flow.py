@@ -50,9 +50,10 @@ class FlowDriver:
         self._state = FlowState.STARTING
         self._words = self._state.value
         self._number = 0
-        self._was_held = False
+        self._was_held = self._is_held = False
         self._handed_back = False
         self._lost, self._checked, self._ending = False, True, False
+        self._stuck_since: float | None = None
         self._beside: list[asyncio.Task[None]] = []
         self._upkeep: Upkeep | None = None
         self._trouble = Trouble(str(work.flow), clock)
@@ -63,7 +64,7 @@ class FlowDriver:
         self.unfinished = 0
         """How many slots had not ended when the flow was given up."""
         self.was_in_trouble = False
-        """When it was stopped, something kept it from copying, and it was not known what was left."""
+        """When it was stopped, something was left, or it was not known what, and not because it had just arrived."""
 
     def stop(self, give_up_at: float) -> None:
         """In the event loop, by whose clock `run` ends before `give_up_at`. May be called at any moment."""
@@ -80,15 +81,16 @@ class FlowDriver:
         passes = tuple(upkeep.states) if upkeep is not None else ()
         if replication is None:
             return FlowStatus(flow, self._words, passes=passes)
-        reports, known = replication.reports, replication.lag_is_known
+        reports, backlog = replication.reports, replication.backlog
         return FlowStatus(
             flow,
             self._words,
             replication.slots,
             sum(report.records for report in reports),
             sum(report.bytes for report in reports),
-            sum(report.lag for report in reports) if known else None,
-            max((report.lag_seconds for report in reports), default=0.0) if known else None,
+            backlog.offsets,
+            backlog.seconds,
+            replication.uncopied,
             tuple(replication.troubles),
             passes,
         )
@@ -96,15 +98,15 @@ class FlowDriver:
     @property
     def figures(self) -> FlowFigures:
         state, replication, upkeep = self._state, self.replication, self._upkeep
-        waits_for_slots = state is FlowState.WAITING and replication is not None
-        if not state.held and not waits_for_slots:
+        if not self._is_held:
             return FlowFigures(self._flow, state)
         kept_up = upkeep.on_board(self._number) if upkeep is not None else None
         if replication is None:
-            return FlowFigures(self._flow, state, upkeep=kept_up)
+            return FlowFigures(self._flow, state, True, upkeep=kept_up)
         slots, heard = replication.heard
-        refused, gaps, late = replication.refused, replication.gaps, replication.not_started
-        return FlowFigures(self._flow, state, slots, heard, refused, gaps, kept_up, late)
+        backlogs, refused, gaps = tuple(replication.backlogs), replication.refused, replication.gaps
+        late = replication.not_started
+        return FlowFigures(self._flow, state, True, slots, heard, backlogs, refused, gaps, kept_up, late)
 
     def _is(self, state: FlowState, words: str | None = None) -> None:
         """`words` are for people; the state alone, where there is nothing to add."""
@@ -126,6 +128,7 @@ class FlowDriver:
                 continue
             except _Stopped:
                 self._is(FlowState.STOPPED)
+                self.was_in_trouble = self.was_in_trouble or self._work.once
                 return
             except AuthenticationFailed as error:
                 # Once it worked, a password that is refused may be one that is being changed.
@@ -293,10 +296,12 @@ class FlowDriver:
                 stack.push_async_callback(self._upkeep.stop)
                 working.append(self._upkeep.run(taken.generation))
             tasks = [asyncio.create_task(each) for each in working]
+            self._is_held = True
             try:
                 return await self._steer(held, tasks) is Step.FINISH
             finally:
                 await _end_all(tasks)
+                self._is_held = False
                 self._is(FlowState.STOPPING)
                 self._upkeep = None
 
@@ -305,7 +310,8 @@ class FlowDriver:
         give_up_at = self._give_up_at or asyncio.get_running_loop().time() + _LET_GO_SECONDS
         await replication.stop(give_up_at - _SPARE_SECONDS)
         self.unfinished = replication.generation.left
-        self.was_in_trouble = replication.in_trouble and not replication.lag_is_known
+        unfinished = self._work.once and not replication.done
+        self.was_in_trouble = (unfinished or replication.in_trouble) and replication.uncopied != 0
 
     async def _steer(self, held: Held, tasks: list[asyncio.Task[None]]) -> Step:
         """Why it is no longer kept."""
@@ -369,9 +375,16 @@ class FlowDriver:
             self._is(FlowState.WAITING, f"waiting: {reason}" if reason else "looking for topics")
         elif replication.waits_for_cores:
             self._is(FlowState.WAITING, "waiting: Spark has no core for its slots yet")
-        elif replication.slots and not replication.is_copying:
-            self._is(FlowState.WAITING, f"waiting: {replication.lookup_failure or 'its slots are being started'}")
+        elif replication.slots and (obstacle := replication.obstacle) is not None:
+            now = self._clock.monotonic()
+            self._stuck_since = self._stuck_since or now
+            if self._state is FlowState.RUNNING:
+                if now - self._stuck_since < _PATIENT_SECONDS:
+                    return  # a leader is elected, a slot is started again
+                _log.warning("%s: nothing is copied: %s", self._flow, obstacle)
+            self._is(FlowState.WAITING, f"waiting: {obstacle}")
         elif replication.slots:
+            self._stuck_since = None
             if self._state is not FlowState.RUNNING:
                 _log.info("%s: copying %s", self._flow, replication.shares)
             self._is(FlowState.RUNNING, "copying")

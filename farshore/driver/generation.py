@@ -120,6 +120,16 @@ class Generation:
         return {number for number, slot in self._slots.items() if slot.heard}
 
     @property
+    def wanted(self) -> Shares:
+        """What each slot is to copy, in the end. From any thread."""
+        return self._wanted
+
+    def plan_of(self, slot: int) -> board.Plan | None:
+        """The newest that the slot was told, or is about to be. From any thread."""
+        known = self._slots.get(slot)
+        return known.plan if known is not None else None
+
+    @property
     def done(self) -> bool:
         """All slots have ended by themselves."""
         return bool(self._slots) and len(self.outcomes) >= len(self._slots)

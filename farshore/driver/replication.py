@@ -12,13 +12,16 @@ from farshore.clock import Clock
 from farshore.control.topics import TopicSync
 from farshore.dataplane import board
 from farshore.dataplane.assignment import Copied
-from farshore.dataplane.bookkeeping import board_records
+from farshore.dataplane.backlog import UNKNOWN, Backlog
+from farshore.dataplane.bookkeeping import board_records, read_positions
+from farshore.dataplane.flushing import TROUBLES_TOLD
 from farshore.dataplane.load import HotPartitions
 from farshore.dataplane.picture import Picture
 from farshore.dataplane.plan import Share, plan_slots
 from farshore.dataplane.task import Order
 from farshore.dataplane.transaction import fence, transactional_id
 from farshore.dataplane.trouble import Kind, Trouble
+from farshore.driver.backlog import RELEASED, FlowBacklog
 from farshore.driver.cores import Cores
 from farshore.driver.generation import Generation
 from farshore.driver.planned_slot import NewJob
@@ -40,9 +43,9 @@ _LOAD_EVERY_SECONDS = 1.0
 _JUST_NOW_SECONDS = 5.0
 _MANY_PARTITIONS = 5_000
 """To share them out takes so long that it is done in a thread."""
+_SILENT_SECONDS = board.LEASE_LASTS_SECONDS + 1
 _LAST_REPORTS_SECONDS = 0.5
 _CORES_WITHIN_SECONDS = 10.0
-_RELEASED = "released"
 _GONE = (Kind.SOURCE_GONE.value, Kind.REMOTE_GONE.value)
 
 
@@ -51,7 +54,8 @@ class Copies:
     """What a flow that copies has to know beside its board.
 
     `order` gives what all slots are told, for a generation and the number of partitions of the positions' topic. `look`
-    finds the topics and makes remote ones, `copied` what is to be said of a partition that it found. `refresh_seconds`
+    finds the topics and makes remote ones, `copied` what is to be said of a partition that it found. `new_source` is a
+    client of the source, for the driver's own use. `refresh_seconds`
     is None where topics are looked for only once. `tasks_max` bounds the transactional ids that others may use.
     `slots_rule` says why there are no more slots than `slots_at_most`; `cores`, shared by all flows, may allow fewer.
     """
@@ -60,6 +64,7 @@ class Copies:
     look: Callable[[frozenset[str]], Awaitable[TopicSync]]
     copied: Callable[[TopicPartition, TopicSync], Copied]
     new_job: NewJob
+    new_source: Callable[[], RawCluster]
     slots_at_most: int
     tasks_max: int
     cores: Cores
@@ -119,6 +124,17 @@ class Replication:
             bytes_per_second=copies.bytes_per_second,
             clock=clock,
         )
+        self._source = copies.new_source()
+        self._backlog = FlowBacklog(
+            self.generation,
+            picture,
+            self._source,
+            lambda: read_positions(order.books, flow, target),
+            order.limits,
+            clock,
+        )
+        self._watching: asyncio.Task[None] | None = None
+        self._at_the_end: Backlog | None = None
 
     # -- how it stands; from any thread
 
@@ -151,19 +167,27 @@ class Replication:
         return slots, tuple((report, max(0.0, now - heard_at[report.slot])) for report in planned)
 
     @property
-    def lag_is_known(self) -> bool:
-        """Every slot that there is to be has told, just now or for the last time, how far behind it is, and nothing
-        keeps it from its partitions."""
-        if not self.has_looked or self.waits_for_cores:
-            return False
-        slots, heard = self.heard
-        told = [report for report, age in heard if age < _JUST_NOW_SECONDS or report.state == _RELEASED]
-        return len(told) == slots and not any(report.troubles for report in told)
+    def backlogs(self) -> list[Backlog]:
+        """How far behind each slot is that there is to be; none while it is not known what there is to copy."""
+        return self._backlog.of_slots
+
+    @property
+    def backlog(self) -> Backlog:
+        """How far behind all of it is; when it was stopped, how far it was then."""
+        is_shared_out = any(self.generation.wanted) or not self._synced.partitions
+        if not self.has_looked or not is_shared_out:
+            return UNKNOWN
+        return self._at_the_end or self._backlog.of_all
+
+    @property
+    def uncopied(self) -> int | None:
+        """How many offsets are left; None where that is not known, be it that some topics are not even read."""
+        return None if self.refused else self.backlog.offsets
 
     @property
     def in_trouble(self) -> bool:
         """Something keeps it from copying, or kept a slot from telling what it has left."""
-        silent = any(age >= _JUST_NOW_SECONDS and report.state != _RELEASED for report, age in self.heard[1])
+        silent = any(age >= _JUST_NOW_SECONDS and report.state != RELEASED for report, age in self.heard[1])
         ended = any(outcome.error is not None for outcome in self.generation.outcomes)
         return silent or ended or self.lookup_failure is not None or any(True for _ in self.troubles)
 
@@ -201,9 +225,22 @@ class Replication:
         return self._looked
 
     @property
-    def is_copying(self) -> bool:
-        """Any slot of ours has been heard of."""
-        return self._running is not None and bool(self.reports)
+    def obstacle(self) -> str | None:
+        """Why nothing at all is copied; None if anything is, or would be if there were more."""
+        heard = [(report, age) for report, age in self.heard[1] if report.partitions or report.troubles]
+        if self._running is None or not heard:
+            return self.lookup_failure or "its slots are being started"
+        told = [report for report, age in heard if age < _SILENT_SECONDS]
+        if not told:
+            since = min(age for _, age in heard)
+            return f"nothing has been heard of its slots for {since:.0f} s"
+        troubles = [trouble for report in told for trouble in report.troubles]
+        # A slot does not tell of all, where they are very many.
+        stuck = all(len(report.troubles) >= min(report.partitions or 1, TROUBLES_TOLD) for report in told)
+        kinds = {trouble.kind for trouble in troubles}
+        if not stuck or kinds == {Kind.OPEN_TRANSACTION.value}:
+            return None
+        return f"{troubles[0].partition}: {troubles[0].reason}"
 
     @property
     def lookup_failure(self) -> str | None:
@@ -235,8 +272,11 @@ class Replication:
     async def run(self) -> None:
         """Until cancelled. Raises KafkaError if others cannot be kept from writing, where exactly-once needs that, or,
         with `once`, if topics cannot be looked for; and what is a fault of our own."""
+        self._watching = asyncio.create_task(self._backlog.run())
         await self._fence()
         while True:
+            if self._watching.done():
+                self._watching.result()
             if self._running is not None and self._running.done():
                 self._running.result()
             if self._running is not None and not self._copies.once:
@@ -251,9 +291,20 @@ class Replication:
 
     async def stop(self, give_up_at: float) -> None:
         """Returns when nothing is copied any more, or that is given up, at `give_up_at` by the loop's clock, or sooner,
-        if the generation is given less time meanwhile."""
+        if the generation is given less time meanwhile. What is left is known, as far as it can be, until then."""
+        try:
+            await self._stop(give_up_at)
+        finally:
+            self._at_the_end = self.backlog
+            if self._watching is not None:
+                self._watching.cancel()
+                await asyncio.gather(self._watching, return_exceptions=True)
+            await self._source.close()
+
+    async def _stop(self, give_up_at: float) -> None:
         loop = asyncio.get_running_loop()
         self._copies.cores.leave(self._flow)
+        self._backlog.final = True
         if self._running is None:
             # Nothing was started under the claim: the next driver need not wait for it.
             over = board.Lease(self._taken.generation, stop=True, over=True, holder=self._taken.holder)
@@ -272,7 +323,7 @@ class Replication:
     async def _hear_the_last(self, give_up_at: float) -> None:
         """Slots have told what they have left, and then ended; it is read a moment later."""
         loop = asyncio.get_running_loop()
-        while not self.lag_is_known and loop.time() < give_up_at:
+        while any(report.state != RELEASED for report, _ in self.heard[1]) and loop.time() < give_up_at:
             await asyncio.sleep(_TICK_SECONDS / 4)
 
     async def _tell(self, lease: board.Lease, within: float) -> None:

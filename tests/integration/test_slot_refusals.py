@@ -228,7 +228,7 @@ def test_partitions_that_cannot_be_written_leave_room_for_the_others(
             await one.until(lambda: one.position(TopicPartition(healthy, 0)) == 600, within=30)
             assert len(one.slot.troubles) == 4
             await asyncio.to_thread(create_topic, target, gone, 4)
-            await one.until(lambda: not one.slot.troubles and one.slot.lag == 0)
+            await one.until(lambda: not one.slot.troubles and one.slot.backlog.offsets == 0)
 
     asyncio.run(run())
     for name in (gone, healthy):

@@ -183,6 +183,7 @@ class DriverProcess:
                 look=self._look,
                 copied=lambda partition, _: self._copied(partition),
                 new_job=new_job,
+                new_source=lambda: self._client("A"),
                 slots_at_most=world.setting.slots,
                 tasks_max=world.setting.slots,
                 cores=self._cores,

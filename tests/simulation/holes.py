@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from farshore.dataplane import board, bookkeeping, finding
+from farshore.dataplane.backlog import Backlog, BacklogWatch
 from farshore.dataplane.bookkeeping import Bookkeeper
 from farshore.dataplane.cargo import Sent, Unfit
 from farshore.dataplane.in_hand import Entry
@@ -18,6 +19,7 @@ from farshore.dataplane.progress import Progress
 from farshore.dataplane.sending import Sending
 from farshore.dataplane.slot import Slot
 from farshore.dataplane.transaction import Transaction
+from farshore.driver.backlog import FlowBacklog
 from farshore.kafka import raw_fetch_session
 from farshore.kafka.facts import Record
 from farshore.kafka.internal_topics.tail import Tail
@@ -303,3 +305,22 @@ def lease_checked_before_the_wait() -> list[Patch]:
 
 def the_lock_is_held_until_the_coordinator_denies_it() -> list[Patch]:
     return [(Tenure, "until", property(lambda _: math.inf))]
+
+
+# -- truth
+
+
+def lag_as_it_was_last_told() -> list[Patch]:
+    return [(FlowBacklog, "_age_of", lambda *_: 0.0)]
+
+
+def ends_of_logs_as_they_were_last_read() -> list[Patch]:
+    true = BacklogWatch.measure
+
+    async def ask_nothing(_: BacklogWatch) -> None:
+        return
+
+    def measure(watch: BacklogWatch) -> Backlog:
+        return replace(true(watch), age=0.0)
+
+    return [(BacklogWatch, "_ask_ends", ask_nothing), (BacklogWatch, "measure", measure)]

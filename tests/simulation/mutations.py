@@ -21,6 +21,7 @@ _AT_LEAST = Options(exactly_once=False, crowd=False)
 
 _STUCK = ("STUCK", "SLOW", "LOST")
 _CONTENTS = ("DOUBLED", "LOST", "REORDERED", "POSITION AHEAD")
+_TOO_LOW = ("LAG TOO LOW",)
 
 _BACK_AND_FORTH = replace(
     _EXACTLY,
@@ -264,4 +265,20 @@ MUTATIONS = (
         ("WRITES WITHOUT LEASE",),
     ),
     *DRIVER_MUTATIONS,
+    Mutation(
+        "lag told",
+        "the lag of a slot that is silent is what it told last",
+        holes.lag_as_it_was_last_told,
+        _AT_LEAST,
+        20029,
+        _TOO_LOW,
+    ),
+    Mutation(
+        "lag read",
+        "logs end where they did when they were last read",
+        holes.ends_of_logs_as_they_were_last_read,
+        _AT_LEAST,
+        20035,
+        _TOO_LOW,
+    ),
 )

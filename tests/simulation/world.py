@@ -49,6 +49,7 @@ from simulation.timeline import EPOCH, Livelock, ProcessLoop, Timeline
 from simulation.trace import Trace
 from simulation.translation import TranslationCheck
 from simulation.truncations import Truncations
+from simulation.truth import Truth
 
 TRANSACTION_SECONDS = 20.0
 _CAUGHT_UP_WITHIN, _GIVEN_UP_AFTER = 60.0, 120.0
@@ -90,7 +91,7 @@ class World(Host):
         self._odd_answers = OddAnswers(self)
         self._late_marker = Rarely(self.chances.of("late marker"), 0.03)
         self._steps, self.leases, self.holders = Steps(self, options.step), Leases(self), Holders(self)
-        self._checks, self._translation = Checks(self), TranslationCheck(self)
+        self._checks, self._translation, self._truth = Checks(self), TranslationCheck(self), Truth(self)
         self.network.watch_submit = self._submitted
         self.network.watch_arrival = self._arrived
         self.network.watch_effect = self._steps.took_effect
@@ -245,6 +246,8 @@ class World(Host):
         if log.topic == self.board_topic and cluster.alias == "B":
             self.leases.put(batch)
         self.truncations.appended(log, batch, client)
+        if log.topic == REMOTE:
+            self._truth.appended()
         self._appended[log.topic, log.partition, batch.producer_id] = self.line.now, client
 
     def event(self, text: str) -> None:
@@ -270,12 +273,15 @@ class World(Host):
         for _ in range(self.setting.standbys if self.setting.standby else 0):
             self.add_driver()
         Faults(self, dict(self._options.often)).begin()
-        beside = [self.nature.create_task(each) for each in (Changes(self).run(), self._look())]
+        looking = Changes(self).run(), self._look(), self._truth.run()
+        beside = [self.nature.create_task(each) for each in looking]
         await self.source.write_all()
         await asyncio.sleep(2)
         self._calm_down()
+        calm = self.line.now
         await self._catch_up()
         await asyncio.sleep(4)  # syncs and gaps follow
+        await self._truth.settle(calm)
         for each in beside:
             each.cancel()
         self._checks.contents()

@@ -23,6 +23,7 @@ from farshore.api.metrics import MetricsServer, families, parsed
 from farshore.control.group_offsets import Skip
 from farshore.dataplane import board
 from farshore.dataplane.assignment import Gap
+from farshore.dataplane.backlog import Backlog
 from farshore.dataplane.trouble import Kind
 from farshore.driver.figures import FlowFigures, FlowState
 from farshore.errors import BadArgument
@@ -50,11 +51,13 @@ UPKEEP = board.Upkeep(
 BUSY = FlowFigures(
     Flow("A", "B"),
     FlowState.RUNNING,
+    True,
     3,
     (
         (board.Report(0, 3, "running", 1, 4, 1000, 50_000, 12, 0.25, (8, 4, 2), 777, troubles=TROUBLES), 0.5),
         (board.Report(1, 3, "running", 1, 3, 2000, 90_000), 60.0),
     ),
+    (Backlog(12, 0.25), Backlog(700, None), Backlog()),
     1,
     (
         board.Gaps(
@@ -123,6 +126,13 @@ def test_a_slot_that_is_silent_or_was_never_heard_is_down() -> None:
     assert [key for key in page if "slot=2" in key] == [("farshore_slot_up", "slot=2")]
 
 
+def test_lag_that_is_not_known_is_not_on_the_page() -> None:
+    page = shown(text_of(BUSY))
+    assert page["farshore_slot_lag_offsets", "slot=1"] == 700, "also of a slot that does not tell it itself"
+    assert ("farshore_slot_lag_seconds", "slot=1") not in page
+    assert ("farshore_slot_lag_offsets", "slot=2") not in page
+
+
 def test_troubles_are_counted_by_kind_and_kinds_without_any_are_0() -> None:
     page = shown(text_of(BUSY))
     kinds = {key[1]: value for key, value in page.items() if key[0] == "farshore_partitions_in_trouble"}
@@ -139,7 +149,7 @@ def test_gaps_are_told_of_the_flow_from_0_on_and_of_partitions_with_any() -> Non
     assert page["farshore_gap_offsets_total", "partition=1", "topic=orders"] == 12
     assert page["farshore_gap_offsets_total", "partition=0", "topic=pay"] == 3
     assert page["farshore_last_gap_timestamp_seconds",] == 1_700_000_002
-    without = shown(text_of(FlowFigures(Flow("A", "B"), FlowState.IDLE)))
+    without = shown(text_of(FlowFigures(Flow("A", "B"), FlowState.IDLE, True)))
     assert without["farshore_gaps_total",] == 0
     assert ("farshore_last_gap_timestamp_seconds",) not in without
 
@@ -158,7 +168,7 @@ def test_passes_heartbeats_and_groups_are_told_as_far_as_they_are_known() -> Non
     assert skipped == {
         "reason=live": 2, "reason=moved": 0, "reason=beyond_end": 0, "reason=unknown": 0, "reason=refused": 0
     }  # fmt: skip
-    without = shown(text_of(FlowFigures(Flow("A", "B"), FlowState.IDLE, upkeep=board.Upkeep(1))))
+    without = shown(text_of(FlowFigures(Flow("A", "B"), FlowState.IDLE, True, upkeep=board.Upkeep(1))))
     assert ("farshore_heartbeat_age_seconds",) not in without
 
 

@@ -49,7 +49,9 @@ class FakeCluster:
         partitions = {0: PartitionMetadata(0, 0, 1, 0, (1,), (1,))}
         return ClusterMetadata("fake", {}, {name: TopicMetadata(name, 0, name, partitions) for name in topics})
 
-    async def list_offsets(self, partitions: Iterable[TopicPartition], at: int) -> dict[TopicPartition, ListedOffset]:
+    async def list_offsets(
+        self, partitions: Iterable[TopicPartition], at: int, **_: object
+    ) -> dict[TopicPartition, ListedOffset]:
         end = len(self.broker.log) if at == -1 else 0
         return {each: ListedOffset(*each, 0, end, -1, -1) for each in partitions}
 

@@ -69,8 +69,8 @@ def test_sharing_partitions_out_and_telling_slots_holds_up_nothing(
 
     async def run() -> Picture:
         cores = Cores(4)
-        copies = Copies(order, look, copied, new_job, 4, 4, cores)
         async with PlayedBroker("board").cluster() as target:
+            copies = Copies(order, look, copied, new_job, lambda: target, 4, 4, cores)
             watch = BoardWatch(target, "board", SYSTEM_CLOCK)
             watching = asyncio.create_task(watch.run())
             await asyncio.sleep(0.1)

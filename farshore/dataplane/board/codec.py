@@ -35,6 +35,8 @@ END_KEY, REPORT_KEY = b"end", b"slot-"
 _RECORD_BYTES = 500_000
 """Of a value; of a plan's, all but the few fields beside its topics."""
 _NUMBERS_AT_ONCE = 10_000
+_NEWER = {"attempt": 0, "lag_age": None, "ends": 0, "age_is_known": False, "lease_at": 0.0}
+"""What reports have that readers of earlier versions do not know, left out where it says nothing."""
 # Where an entry is too large, its texts are cut to the first of these that will do. No topic has so long a name.
 _LONGEST_TEXTS = (2000, 300)
 
@@ -59,8 +61,8 @@ def encode(entry: Entry) -> list[tuple[bytes, bytes]]:
         case End():
             key = END_KEY.decode()
     fields = asdict(entry)
-    if isinstance(entry, Report) and not entry.attempt:
-        del fields["attempt"]  # readers of the version before do not know it
+    if isinstance(entry, Report):
+        fields = {name: value for name, value in fields.items() if name not in _NEWER or value != _NEWER[name]}
     value = _json(fields)
     for longest in _LONGEST_TEXTS:
         if len(value) <= _RECORD_BYTES:
@@ -182,9 +184,20 @@ def _copied(topics: list[list[Any]]) -> tuple[Copied, ...]:
     for topic, remote, takes, numbers in topics:
         if type(topic) is not str or type(remote) is not str or not all(type(number) is int for number in numbers):
             raise TypeError(f"partitions are {[topic, remote, numbers]!r}")
-        target = Target(**{**takes, "codec": takes["codec"] and Codec[takes["codec"]]})
+        target = Target(**_known(Target, {**takes, "codec": takes["codec"] and Codec[takes["codec"]]}))
         copied += [Copied(TopicPartition(topic, n), TopicPartition(remote, n), target) for n in numbers]
     return tuple(copied)
+
+
+def _known(entry: type, fields: dict[str, Any]) -> dict[str, Any]:
+    """Without those that only a later version has: while a flow is upgraded each reads what the other wrote."""
+    names = _names_of(entry)
+    return {name: value for name, value in fields.items() if name in names}
+
+
+@cache
+def _names_of(entry: type) -> frozenset[str]:
+    return frozenset(each.name for each in dataclass_fields(entry))
 
 
 def _partition(fields: list[Any]) -> TopicPartition:
@@ -212,7 +225,7 @@ def _read_lease(fields: dict[str, Any]) -> Lease:
 
 
 def _read_plan(fields: dict[str, Any]) -> Plan:
-    return Plan(copied=_copied(fields.pop("topics")), **fields)
+    return Plan(copied=_copied(fields.pop("topics")), **_known(Plan, fields))
 
 
 def _read_part(fields: dict[str, Any]) -> PlanPart:
@@ -224,13 +237,9 @@ def _read_part(fields: dict[str, Any]) -> PlanPart:
     return PlanPart(plan, part, parts)
 
 
-_REPORT_FIELDS = {each.name for each in dataclass_fields(Report)}
-"""Those of a later version are left out."""
-
-
 def _read_report(fields: dict[str, Any]) -> Report:
-    fields = {name: value for name, value in fields.items() if name in _REPORT_FIELDS}
-    troubles = tuple(TroubleReport(**each) for each in fields.pop("troubles"))
+    fields = _known(Report, fields)
+    troubles = tuple(TroubleReport(**_known(TroubleReport, each)) for each in fields.pop("troubles"))
     gaps = tuple(_gap(each) for each in fields.pop("gaps"))
     as_is, merged, anew = fields.pop("batches")
     busiest = tuple((_partition(partition), int(rate)) for partition, rate in fields.pop("busiest", ()))
@@ -238,9 +247,9 @@ def _read_report(fields: dict[str, Any]) -> Report:
 
 
 def _read_upkeep(fields: dict[str, Any]) -> Upkeep:
-    passes = tuple(PassReport(**each) for each in fields.pop("passes"))
+    passes = tuple(PassReport(**_known(PassReport, each)) for each in fields.pop("passes"))
     skipped = tuple((str(reason), int(count)) for reason, count in fields.pop("skipped"))
-    return Upkeep(**fields, passes=passes, skipped=skipped)
+    return Upkeep(**_known(Upkeep, fields), passes=passes, skipped=skipped)
 
 
 def _read_gaps(fields: dict[str, Any]) -> Gaps:

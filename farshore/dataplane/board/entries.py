@@ -68,9 +68,13 @@ class TroubleReport:
 class Report:
     """What a slot tells about itself, in this attempt. `plan` is the version of the plan that it follows.
 
-    `lag` counts offsets that are on the source and not yet copied, as of its last answers; `lag_seconds` is the age of
-    the oldest of them that is in hand, 0 if none is. `batches` are those copied as they are, merged, and encoded anew.
-    `busiest` are the partitions that carry most, with the bytes a second that each does.
+    `batches` are those copied as they are, merged, and encoded anew. `busiest` are the partitions that carry most, with
+    the bytes a second that each does. `lag` counts offsets that are on the source and not yet copied, as it was
+    `lag_age` seconds before the report; None: it is not known. `ends` is the sum of the ends of its logs then.
+    `lag_seconds` is the age of the oldest of them, if `age_is_known`. `lease_at` is when, by the clock of the driver,
+    the newest lease was written that the slot had heard: by that the driver knows how old a report is that was long on
+    its way, whatever the slot's own clock says. Versions before this one had no such thing as
+    unknown, so the figures that they read are numbers always.
     """
 
     slot: int
@@ -88,6 +92,10 @@ class Report:
     troubles: tuple[TroubleReport, ...] = ()
     gaps: tuple[Gap, ...] = ()
     attempt: int = 0
+    lag_age: float | None = None
+    ends: int = 0
+    age_is_known: bool = False
+    lease_at: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,121 @@
+"""What drivers say of themselves is true: how far behind they are, that they run, and what keeps them from it.
+
+Measured in records, as a reader of the clusters would: those that were on the source ten seconds ago, and are not on
+the target. Offsets that are not copied can only be more.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+from farshore.driver.figures import FlowState
+from simulation.drivers import DriverProcess
+from simulation.setting import Flavour
+from simulation.source import REMOTE, TOPIC
+
+if TYPE_CHECKING:
+    from simulation.world import World
+
+LATE_SECONDS = 10.0
+_IDLE_SECONDS = 20.0
+_SETTLED_WITHIN_SECONDS = 60.0
+_EVERY_SECONDS = 1.0
+_ANOTHER_LOG = (
+    Flavour.REMOTE_TRUNCATED, Flavour.REMOTE_RECREATED, Flavour.SOURCE_RECREATED, Flavour.UNCLEAN,
+)  # fmt: skip
+"""Before a slot has found out that a log is another one than before, nobody knows what has to be copied again."""
+_WELL = (FlowState.RUNNING, FlowState.IDLE, FlowState.STANDBY, FlowState.STOPPED, FlowState.HANDED_BACK)
+
+
+class Truth:
+    def __init__(self, world: World) -> None:
+        self._world = world
+        self._readable: list[dict[bytes, float]] = [{} for _ in range(world.setting.partitions)]
+        self._copied: list[dict[bytes, float]] = [{} for _ in range(world.setting.partitions)]
+        self._appended_at = 0.0
+        self._waits_since: float | None = None
+        self._knowable = world.setting.flavour not in _ANOTHER_LOG and not world.setting.crowd
+
+    def appended(self) -> None:
+        """To a remote topic."""
+        self._appended_at = self._world.line.now
+
+    async def run(self) -> None:
+        """Until cancelled."""
+        while self._knowable:
+            await asyncio.sleep(_EVERY_SECONDS)
+            self.look()
+
+    def look(self) -> None:
+        self._note_logs()
+        late = [self._late(number) for number in range(self._world.setting.partitions)]
+        for process in self._world.drivers:
+            if process.driver is not None and not process.over and not process.loop.dead and not process.loop.frozen:
+                self._check_lag(process, late)
+                self._check_running(process, late)
+
+    def _note_logs(self) -> None:
+        now, contents = self._world.line.now, self._world.contents
+        for number in range(self._world.setting.partitions):
+            source, remote = self._world.log("A", TOPIC, number), self._world.log("B", REMOTE, number)
+            there = [body for _, _, body in contents.committed(source)] if source is not None else []
+            known = self._readable[number]
+            self._readable[number] = {body: known.get(body, now) for body in there}
+            for _, _, body in contents.appended(remote) if remote is not None else ():
+                self._copied[number][body] = now
+
+    def _late(self, number: int) -> int:
+        """Records that a reader of the source has seen for ten seconds, and one of the target has not for as long."""
+        now, copied = self._world.line.now, self._copied[number]
+        found = [body for body, since in self._readable[number].items() if now - since > LATE_SECONDS]
+        return sum(now - copied.get(body, -LATE_SECONDS) > LATE_SECONDS for body in found)
+
+    def _check_lag(self, process: DriverProcess, late: list[int]) -> None:
+        assert process.driver is not None
+        generation, figures = process.generation, process.driver.figures
+        if generation is None or self._has_just_slept(process):
+            return
+        for slot, (backlog, share) in enumerate(zip(figures.backlogs, generation.wanted, strict=False)):
+            missing = sum(late[copied.partition.partition] for copied in share)
+            if backlog.offsets is not None and backlog.offsets < missing:
+                said = f"slot {slot} is {backlog.offsets} behind, says {process.name}, as of {backlog.age:.1f} s ago"
+                self._world.trace.fail("LAG TOO LOW", f"{said}, but {missing} records are not copied")
+
+    def _has_just_slept(self, process: DriverProcess) -> bool:
+        """A machine that was suspended does not know that time has passed, until it hears of somebody."""
+        loops = [process.loop, *(each.loop for each in self._world.slots if each.driver is process)]
+        return any(self._world.line.now - loop.suspended_at < 2 * LATE_SECONDS for loop in loops)
+
+    def _check_running(self, process: DriverProcess, late: list[int]) -> None:
+        """Who says that it runs, and tells of no trouble, copies whatever has waited for long."""
+        assert process.driver is not None
+        now, generation = self._world.line.now, process.generation
+        wanted = [copied.partition.partition for share in generation.wanted for copied in share] if generation else []
+        says_so = process.driver.figures.state is FlowState.RUNNING and not process.driver.status.troubles
+        if not says_so or not any(late[number] for number in wanted) or self._has_just_slept(process):
+            self._waits_since = None
+            return
+        self._waits_since = self._waits_since or now
+        if now - max(self._waits_since, self._appended_at) > _IDLE_SECONDS:
+            self._waits_since = None
+            self._world.trace.fail("RUNS IN WORDS ONLY", f"{process.name} says that it runs, and copies nothing")
+
+    async def settle(self, calm: float) -> None:
+        """After the last fault, nobody says for long that something is wrong, or does not know how far behind it is."""
+        while (wrong := self._wrong()) is not None:
+            if self._world.line.now - calm > _SETTLED_WITHIN_SECONDS:
+                self._world.trace.fail("STATE OUTLASTS ITS CAUSE", wrong)
+                return
+            await asyncio.sleep(_EVERY_SECONDS)
+
+    def _wrong(self) -> str | None:
+        for process in self._world.drivers:
+            if process.driver is None or process.over or process.loop.dead or process.stopping:
+                continue
+            status, figures = process.driver.status, process.driver.figures
+            if figures.state not in _WELL:
+                return f"{process.name}: {status.state}"
+            if figures.state is FlowState.RUNNING and (status.lag or status.lag is None or status.lag_seconds is None):
+                return f"{process.name} is behind by {status.lag} offsets, {status.lag_seconds} s; troubles: {status.troubles}"
+        return None
