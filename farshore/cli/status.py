@@ -16,7 +16,10 @@ from farshore.ops.flows import flows_meant
 from farshore.ops.sight import State
 from farshore.ops.status import FlowStatus, SlotStatus, counts, data, moment, status_of
 
-_STYLES = {State.RUNNING: "bold green", State.IDLE: "bold green", State.LAPSED: "bold red", None: "bold red"}
+_STYLES = {
+    State.RUNNING: "bold green", State.IDLE: "bold green", State.WAITING: "bold red", State.LAPSED: "bold red",
+    None: "bold red",
+}  # fmt: skip
 _TROUBLES_SHOWN = 50
 
 
@@ -29,7 +32,7 @@ def status(
 ) -> None:
     """Show how flows stand: who copies, how far behind, what is in trouble, what was never copied.
 
-    The exit code is 1 if any flow is lapsed, in trouble or cannot be asked about.
+    The exit code is 1 if any flow is lapsed, waiting, in trouble or cannot be asked about.
     """
     flows = status_of(flows_meant(load(config, secrets_dir=secrets, jaas=jaas), flow))
     if as_json:
@@ -71,8 +74,8 @@ def _show_slots(console: Console, flow: FlowStatus) -> None:
             f"{report.partitions:,}",
             f"{report.records:,}",
             f"{report.bytes / 1e6:,.1f}",
-            f"{report.lag:,}" if slot.started else "?",
-            f"{report.lag_seconds:,.1f} s" if slot.started else "?",
+            "?" if slot.backlog.offsets is None else f"{slot.backlog.offsets:,}",
+            "?" if slot.backlog.seconds is None else f"{slot.backlog.seconds:,.1f} s",
             *(f"{count:,}" for count in report.batches),
             _state_of(slot, flow),
         )
@@ -83,7 +86,7 @@ def _state_of(slot: SlotStatus, flow: FlowStatus) -> str:
     if slot.silent_since is not None:
         return f"silent since {moment(slot.silent_since)}"
     state = slot.report.state
-    return f"was {state}" if flow.state is State.LAPSED else state
+    return f"was {state}" if flow.state is State.LAPSED and slot.started else state
 
 
 def _show_troubles(console: Console, flow: FlowStatus) -> None:

@@ -34,8 +34,12 @@ class State(StrEnum):
     RUNNING = "running"
     IDLE = "nothing to copy"
     """Somebody has it, and looks after all but records, of which there are none to copy."""
+    WAITING = "waiting"
+    """Somebody has it, but nothing is copied just now: no slot is there, or all that it has is in trouble."""
     STOPPING = "stopping"
     STOPPED = "stopped"
+    HANDED_BACK = "handed back"
+    """It has ended, for MirrorMaker 2 to go on."""
     LAPSED = "lapsed"
     """It did not stop in order: killed, or out of touch with the target."""
 
@@ -96,18 +100,22 @@ def state_of(picture: Picture, heard: Picture) -> State:
     lease, upkeep = picture.lease, picture.upkeep
     if upkeep is not None and _kept_up(picture) > _leased(picture):
         if upkeep.over:
-            return State.STOPPED
+            return State.HANDED_BACK if _was_handed_back(picture, upkeep.generation) else State.STOPPED
         return State.IDLE if heard.upkeep is not None else State.LAPSED
     if lease is None:
         return State.NEVER
     if lease.over:
-        return State.STOPPED
+        return State.HANDED_BACK if _was_handed_back(picture, lease.generation) else State.STOPPED
     if heard.lease is None:
         return State.LAPSED
     if lease.stop:
         return State.STOPPING
     planned = any(plan.generation == lease.generation and plan.copied for plan in picture.plans.values())
     return State.RUNNING if planned else State.IDLE
+
+
+def _was_handed_back(picture: Picture, generation: int) -> bool:
+    return picture.end is not None and picture.end.generation >= generation
 
 
 def _heard(picture: Picture, leased: bool) -> bool:

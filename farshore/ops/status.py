@@ -5,31 +5,39 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
 
 from farshore.config import FlowSettings
 from farshore.dataplane import board
+from farshore.dataplane.backlog import TRUE_FOR_SECONDS, UNKNOWN, Backlog
+from farshore.dataplane.flushing import TROUBLES_TOLD
 from farshore.dataplane.picture import Picture
 from farshore.errors import KafkaError
+from farshore.model import TopicPartition
+from farshore.naming import board_topic
+from farshore.ops.backlog import backlogs_of, has_run
 from farshore.ops.sight import LAPSED_AFTER_SECONDS, Sight, State, look
+
+NOT_STARTED = "planned, not started"
+"""The state of a slot that is planned, and has not been heard of: Spark has no core for it, or is about to start it."""
 
 _ANSWER_SECONDS = 5.0
 _LISTEN_SECONDS = 30.0
 
 
-NOT_STARTED = "planned, not started"
-
-
 @dataclass(frozen=True, slots=True)
 class SlotStatus:
     """`silent_since`: it has said nothing since then, while its driver goes on: it died, and is started again. One that
-    has not `started` has never said anything: its report is made up of what is planned for it."""
+    has not `started` has never said anything: its report is made up of what is planned for it. `backlog` is what it
+    says itself, where that is new, or else what was asked for; `partitions` are those of its plan."""
 
     report: board.Report
     silent_since: float | None = None
     started: bool = True
+    backlog: Backlog = UNKNOWN
+    partitions: tuple[TopicPartition, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,23 +59,35 @@ class FlowStatus:
     @property
     def troubles(self) -> list[board.TroubleReport]:
         """What ails partitions, the oldest first; nothing does any more once nobody copies them."""
-        if self.state is not State.RUNNING:
+        if self.state not in (State.RUNNING, State.WAITING):
             return []
         found = (trouble for slot in self.slots for trouble in slot.report.troubles)
         return sorted(found, key=lambda trouble: trouble.since)
 
     @property
+    def backlog(self) -> Backlog:
+        """Of all slots together; not known if it is not of one of them."""
+        offsets, seconds = [s.backlog.offsets for s in self.slots], [s.backlog.seconds for s in self.slots]
+        behind, ages = [n for n in offsets if n is not None], [n for n in seconds if n is not None]
+        return Backlog(
+            sum(behind) if self.slots and len(behind) == len(offsets) else None,
+            max(ages) if self.slots and len(ages) == len(seconds) else None,
+        )
+
+    @property
     def problem(self) -> str | None:
-        """Why it is not as it should be; None also for a flow that was stopped, or never run."""
+        """Why it is not as it should be; None also for a flow that was stopped or handed back, or never run."""
         if self.unreadable is not None:
             return self.unreadable
         if self.state is State.LAPSED:
             return f"nothing has been heard of it since {moment(self.since)}"
+        if self.state not in (State.RUNNING, State.WAITING):
+            return None
         silent = sum(slot.silent_since is not None for slot in self.slots)
         if silent:
-            return f"{silent} of {len(self.slots)} slots silent"
+            return f"{silent} of {len(self.slots)} slot{'' if len(self.slots) == 1 else 's'} silent"
         waiting = [slot.report for slot in self.slots if not slot.started]
-        if waiting and self.state is State.RUNNING:
+        if waiting:
             partitions = sum(report.partitions for report in waiting)
             return f"{len(waiting)} of {len(self.slots)} slots {NOT_STARTED}: {partitions} partitions are not copied"
         return f"partitions in trouble: {len(self.troubles)}" if self.troubles else None
@@ -103,23 +123,46 @@ class _Asked:
 
     def _ask(self) -> None:
         try:
-            self._found = summary(str(self._flow.flow), look(self._flow, on_read=self._was_read.set))
+            sight = look(self._flow, on_read=self._was_read.set)
+            if sight.state is State.NEVER and has_run(self._flow):
+                self._found = FlowStatus(str(self._flow.flow), None, unreadable=self._without_board)
+            else:
+                self._found = self._with_backlogs(summary(str(self._flow.flow), sight))
         except KafkaError as error:
             self._found = FlowStatus(str(self._flow.flow), None, unreadable=str(error))
         finally:
             self._was_read.set()
 
+    @property
+    def _without_board(self) -> str:
+        source, target = self._flow.flow.source, self._flow.flow.target
+        return (
+            f"{target}: {board_topic(source)}, which tells how the flow stands, is empty or gone, although the flow "
+            "has run: if a Farshore runs, it writes it again; else start one"
+        )
+
+    def _with_backlogs(self, found: FlowStatus) -> FlowStatus:
+        """Ask for what slots do not tell."""
+        unknown = {s.report.slot: s.partitions for s in found.slots if s.backlog.offsets is None and s.partitions}
+        if not unknown:
+            return found
+        asked = backlogs_of(self._flow, unknown)
+        slots = (replace(s, backlog=asked.get(s.report.slot, s.backlog)) for s in found.slots)
+        return replace(found, slots=tuple(slots))
+
 
 def summary(flow: str, sight: Sight) -> FlowStatus:
     """Pure."""
     picture = sight.picture
-    gone = sight.state in (State.STOPPED, State.LAPSED)
+    gone = sight.state in (State.STOPPED, State.HANDED_BACK, State.LAPSED)
+    slots = tuple(_slots(sight.generation, picture, sight.state))
+    state = State.WAITING if sight.state is State.RUNNING and not any(map(_copies, slots)) else sight.state
     return FlowStatus(
         flow,
-        sight.state,
+        state,
         sight.heard_at if gone else None,
         sight.generation,
-        tuple(_slots(sight.generation, picture, sight.state)),
+        slots,
         picture.upkeep if picture.upkeep and picture.upkeep.generation == sight.generation else None,
         tuple(picture.gaps[partition] for partition in sorted(picture.gaps)),
     )
@@ -128,19 +171,37 @@ def summary(flow: str, sight: Sight) -> FlowStatus:
 def _slots(generation: int, picture: Picture, state: State) -> list[SlotStatus]:
     """Those that the plan still has."""
     found = []
-    for number, report in sorted(picture.reports.items()):
-        plan = picture.plans.get(number)
-        if report.generation != generation or (plan is not None and plan.generation == generation and plan.end):
+    for number in sorted(picture.reports.keys() | picture.plans.keys()):
+        plan, report = picture.plans.get(number), picture.reports.get(number)
+        plan = plan if plan is not None and plan.generation == generation else None
+        started = report is not None and report.generation == generation
+        if report is None or report.generation != generation:
+            if plan is None or not plan.copied:
+                continue
+            report = board.Report(number, generation, NOT_STARTED, partitions=len(plan.copied))
+        if plan is not None and plan.end:
             continue
         at = picture.reported_at.get(number, 0.0)
         silent = state is State.RUNNING and at < picture.lease_at - LAPSED_AFTER_SECONDS
-        found.append(SlotStatus(report, at if silent else None))
-    heard = {slot.report.slot for slot in found}
-    for number, plan in picture.plans.items():
-        if plan.generation == generation and plan.copied and number not in heard:
-            planned = board.Report(number, generation, NOT_STARTED, partitions=len(plan.copied))
-            found.append(SlotStatus(planned, started=False))
-    return sorted(found, key=lambda slot: slot.report.slot)
+        partitions = tuple(copied.partition for copied in plan.copied) if plan is not None else ()
+        told = _as_told(report, plan, picture.lease_at) if state is State.RUNNING else UNKNOWN
+        found.append(SlotStatus(report, at if silent and started else None, started, told, partitions))
+    return found
+
+
+def _as_told(report: board.Report, plan: board.Plan | None, lease_at: float) -> Backlog:
+    """What a slot says of itself, if that is new by the clock of its driver, and about all that it is to copy."""
+    age = None if report.lag_age is None else report.lag_age + max(0.0, lease_at - report.lease_at)
+    if age is None or age > TRUE_FOR_SECONDS or plan is None or report.plan != plan.version:
+        return UNKNOWN
+    return Backlog(report.lag, report.lag_seconds if report.age_is_known else None, age, report.ends)
+
+
+def _copies(slot: SlotStatus) -> bool:
+    """Whether it is there, and anything of it can be copied."""
+    troubles = len(slot.report.troubles)
+    is_stuck = troubles > 0 and troubles >= min(slot.report.partitions, TROUBLES_TOLD)
+    return slot.started and slot.silent_since is None and not is_stuck
 
 
 def counts(upkeep: board.Upkeep) -> Iterator[str]:
@@ -166,6 +227,8 @@ def _flow_data(status: FlowStatus) -> dict[str, Any]:
         "generation": status.generation,
         "unreadable": status.unreadable,
         "problem": status.problem,
+        "lag": status.backlog.offsets,
+        "lag_seconds": status.backlog.seconds,
         "slots": [_slot_data(each) for each in status.slots],
         "troubles": [
             {"partition": each.partition, "kind": each.kind, "reason": each.reason, "since": moment(each.since)}
@@ -197,8 +260,8 @@ def _slot_data(slot: SlotStatus) -> dict[str, Any]:
         "partitions": report.partitions,
         "records": report.records,
         "bytes": report.bytes,
-        "lag": report.lag if slot.started else None,
-        "lag_seconds": report.lag_seconds if slot.started else None,
+        "lag": slot.backlog.offsets,
+        "lag_seconds": slot.backlog.seconds,
         "held_bytes": report.held_bytes,
         "batches": {"as_is": as_is, "merged": merged, "anew": anew},
     }

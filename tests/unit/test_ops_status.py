@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
+from typing import Any
 
 from configs import CLUSTERS, ONE_FLOW, ReadText, flow_of, read_text
 
@@ -89,7 +91,47 @@ def test_a_planned_slot_that_was_never_heard_of_is_shown_and_its_lag_is_not_know
     assert [(each.report.slot, each.report.state) for each in status.slots] == [(0, "running"), (1, NOT_STARTED)]
     assert status.problem == "1 of 2 slots planned, not started: 2 partitions are not copied"
     slots = data([status])["flows"][0]["slots"]
-    assert [(slot["partitions"], slot["lag"], slot["lag_seconds"]) for slot in slots] == [(1, 0, 0.0), (2, None, None)]
+    assert [(slot["partitions"], slot["lag"], slot["lag_seconds"]) for slot in slots] == [
+        (1, None, None),
+        (2, None, None),
+    ]
+
+
+def test_a_slot_that_is_planned_and_was_never_heard_is_not_started_and_without_any_other_nothing_is_copied() -> None:
+    picture = Picture(lease=board.Lease(3), plans=planned(3), reports={0: report(0, generation=2)})
+    status = summary("A->B", Sight(State.RUNNING, picture))
+    assert [(each.report.state, each.report.partitions, each.silent_since) for each in status.slots] == [
+        (NOT_STARTED, 1, None)
+    ]
+    assert status.state is State.WAITING
+    assert status.backlog.offsets is None
+
+
+def test_a_flow_that_was_handed_back_is_not_just_stopped() -> None:
+    over = board.Lease(3, stop=True, over=True)
+    assert state_of(Picture(lease=over, end=board.End(3)), NOTHING) is State.HANDED_BACK
+    assert state_of(Picture(lease=over, end=board.End(2)), NOTHING) is State.STOPPED, "it was started again since"
+    assert summary("A->B", Sight(State.HANDED_BACK, Picture(lease=over))).problem is None
+
+
+def lag_told(state: State = State.RUNNING, **fields: Any) -> int | None:
+    """Of a slot with one partition, planned in version 1; its driver's last lease is of second 1000."""
+    told = replace(board.Report(0, 3, "running", 1, lag=7, lag_age=2.0, lease_at=999.0), **fields)
+    picture = Picture(
+        lease=board.Lease(3), lease_at=1000.0, plans=planned(3), reports={0: told}, reported_at={0: 1000.0}
+    )
+    return summary("A->B", Sight(state, picture)).backlog.offsets
+
+
+def test_lag_is_told_by_a_slot_that_has_just_known_it_and_else_not_known() -> None:
+    assert lag_told() == 7
+    assert lag_told(lag_age=None) is None, (
+        "it does not know itself, or is of a version that told what it could not know"
+    )
+    assert lag_told(lease_at=990.0) is None, "it was written long ago, by its driver's own clock"
+    assert lag_told(plan=2) is None, "it is about other partitions"
+    assert lag_told(State.STOPPED) is None
+    assert lag_told(State.LAPSED) is None
 
 
 def test_the_json_is_whole_and_its_times_are_readable() -> None:
@@ -116,11 +158,11 @@ def test_the_json_is_whole_and_its_times_are_readable() -> None:
         "since": None,
         "generation": 3,
         "unreadable": None,
-        "problem": "partitions in trouble: 1",
+        "problem": "partitions in trouble: 1", "lag": None, "lag_seconds": None,
         "slots": [
             {
-                "slot": 0, "state": "running", "silent_since": None, "partitions": 2, "records": 9, "bytes": 90, "lag": 1,
-                "lag_seconds": 0.5, "held_bytes": 0, "batches": {"as_is": 1, "merged": 2, "anew": 3},
+                "slot": 0, "state": "running", "silent_since": None, "partitions": 2, "records": 9, "bytes": 90, "lag": None,
+                "lag_seconds": None, "held_bytes": 0, "batches": {"as_is": 1, "merged": 2, "anew": 3},
             }
         ],
         "troubles": [{"partition": "orders-1", "kind": "refused", "reason": "too large", "since": at}],
@@ -170,9 +212,10 @@ def test_only_a_flow_that_is_not_as_it_should_be_has_a_problem() -> None:
     lapsed = summary("A->B", Sight(State.LAPSED, well)).problem
     assert lapsed == "nothing has been heard of it since 1970-01-01T00:01:40Z"
     well.reported_at[0] = 80.0
-    assert summary("A->B", Sight(State.RUNNING, well)).problem == "1 of 1 slots silent"
+    silent = summary("A->B", Sight(State.RUNNING, well))
+    assert (silent.problem, silent.state) == ("1 of 1 slot silent", State.WAITING)
     trouble = board.TroubleReport("orders-0", "refused", "too large", 1.0)
     ailing = Picture(lease=board.Lease(3), plans=planned(3), reports={0: report(0, troubles=(trouble,))})
     found = summary("A->B", Sight(State.RUNNING, ailing))
-    assert found.problem == "partitions in trouble: 1"
+    assert (found.problem, found.state) == ("partitions in trouble: 1", State.WAITING), "all that it has"
     assert data([found])["flows"][0]["problem"] == found.problem
