@@ -95,10 +95,6 @@ class Place:
             case _:
                 return []
 
-    def everything(self) -> list[Process]:
-        program = self._program
-        return below(program.pid) if program is not None and program.running() else []
-
     def _run(self) -> None:
         if self._wanted and (self._program is None or not self._program.running()):
             self._runs += 1

@@ -12,8 +12,22 @@ _MB = 1 << 20
 
 
 @dataclass
+class Footprint:
+    """What a Farshore takes at a moment: resident bytes by its parts, threads of the driver, connections to brokers."""
+
+    memory: dict[str, int] = field(default_factory=dict)
+    threads: int = 0
+    connections: int = 0
+
+    def __str__(self) -> str:
+        parts = ", ".join(f"{part} {size / _MB:.0f}" for part, size in self.memory.items() if size)
+        total = sum(self.memory.values()) / _MB
+        return f"{total:.0f} MB ({parts}), {self.threads} threads, {self.connections} connections"
+
+
+@dataclass
 class Report:
-    """`wrong` is what nothing explains. Memory is in bytes, by part of Farshore."""
+    """`wrong` is what nothing explains. `first` is after the calm minute, `last` before the last stop."""
 
     seed: int
     minutes: float
@@ -29,8 +43,8 @@ class Report:
     deaths: int = 0
     stops: list[tuple[float, int]] = field(default_factory=list)
     caught_up_seconds: float | None = None
-    memory_first: dict[str, int] = field(default_factory=dict)
-    memory_last: dict[str, int] = field(default_factory=dict)
+    first: Footprint = field(default_factory=Footprint)
+    last: Footprint = field(default_factory=Footprint)
     wrong: list[str] = field(default_factory=list)
 
     def text(self) -> str:
@@ -42,7 +56,7 @@ class Report:
             f"{sum(self.faults.values())} faults: {_counted(self.faults)}",
             f"{sum(self.missed.values())} faults met nothing: {_counted(self.missed)}",
             f"Farshore was started again {self.deaths} times; stops took {_stops(self.stops)}",
-            f"memory after the first minute {_megabytes(self.memory_first)}, at the end {_megabytes(self.memory_last)}",
+            f"after the first minute {self.first}; at the end {self.last}",
             "caught up " + (f"after {self.caught_up_seconds:.0f} s" if self.caught_up_seconds is not None else "never"),
         ]
         lines += [f"WRONG: {each}" for each in self.wrong] or ["nothing is wrong"]
@@ -83,9 +97,3 @@ def _counted(counts: Mapping[str, int]) -> str:
 
 def _stops(stops: list[tuple[float, int]]) -> str:
     return ", ".join(f"{seconds:.1f} s (code {code})" for seconds, code in stops) or "nothing"
-
-
-def _megabytes(parts: Mapping[str, int]) -> str:
-    return (
-        f"{sum(parts.values()) / _MB:.0f} MB ({', '.join(f'{part} {size / _MB:.0f}' for part, size in parts.items())})"
-    )

@@ -10,9 +10,8 @@ import time
 from pathlib import Path
 
 from chaos.faults import wait_for
-from chaos.mirrors import Place
 from chaos.plan import CALM_SECONDS, Plan
-from chaos.report import Report
+from chaos.report import Footprint, Report
 from chaos.scene import Scene
 from chaos.tracks import Tracks
 from chaos.verdict import compare_all, wait_until_copied
@@ -23,6 +22,7 @@ _START_SECONDS = 240.0
 _CATCH_UP_SECONDS = 240.0
 _GONE_SECONDS = 20.0
 _GROWTH = 1.2
+_MORE_THREADS = 10  # each is there for one call that cannot be cancelled
 _STATUS = (sys.executable, "-c", "from farshore.cli import main; main()", "status", "--json")
 
 
@@ -55,8 +55,7 @@ def run(plan: Plan, home: Path, *, bulk_rate: float) -> Report:
         if not wait_for(lambda: bool(scene.processes("workers")), _START_SECONDS):
             report.wrong.append(f"no worker after {_START_SECONDS:.0f} s")
         tracks = Tracks(scene)
-        watch = threading.Timer(CALM_SECONDS - 2, lambda: report.memory_first.update(_memory(scene.first)))
-        watch.start()
+        threading.Timer(CALM_SECONDS - 2, lambda: _look(scene, report.first)).start()
         tracks.run()
         report.faults, report.missed = dict(tracks.done), dict(tracks.missed)
         report.wrong += [f"the harness: {each}" for each in tracks.failures]
@@ -64,14 +63,14 @@ def run(plan: Plan, home: Path, *, bulk_rate: float) -> Report:
         _end_writers(scene, report)
         _catch_up(scene, report, tell)
         _look_at_status(scene, report)
-        report.memory_last = _memory(scene.first)
+        _look(scene, report.last)
         _stop(scene, report)
         tell("all is stopped, and is compared")
         verdict = compare_all(scene, tell)
         report.compared, report.repeated, report.explained = verdict.compared, verdict.repeated, verdict.explained
         report.by_kind = verdict.by_kind
         report.wrong += verdict.differences
-        _check_memory(report)
+        _check_growth(report)
     report.save(home / "report.json")
     tell("\n" + report.text())
     return report
@@ -134,13 +133,17 @@ def _stop(scene: Scene, report: Report) -> None:
         report.wrong.append(f"connections are left: {[proxy.connection_count for proxy in proxies]}")
 
 
-def _memory(place: Place) -> dict[str, int]:
-    found = {name: sum(each.resident_bytes for each in place.part(name)) for name in ("driver", "jvm", "workers")}
-    rest = sum(each.resident_bytes for each in place.everything()) - sum(found.values())
-    return {**found, "rest": rest}
+def _look(scene: Scene, found: Footprint) -> None:
+    """What Farshore takes now, while it copies."""
+    for name in ("driver", "jvm", "workers", "executors"):
+        found.memory[name] = sum(each.resident_bytes for each in scene.processes(name))
+    found.threads = sum(each.thread_count for each in scene.processes("driver"))
+    found.connections = sum(scene.proxy(side).connection_count for side in scene.clusters)
 
 
-def _check_memory(report: Report) -> None:
-    first, last = sum(report.memory_first.values()), sum(report.memory_last.values())
-    if last > _GROWTH * first:
-        report.wrong.append(f"memory grew from {first >> 20} to {last >> 20} MB")
+def _check_growth(report: Report) -> None:
+    first, last = report.first, report.last
+    if sum(last.memory.values()) > _GROWTH * sum(first.memory.values()):
+        report.wrong.append(f"memory grew: {first} at first, {last} in the end")
+    if last.threads > first.threads + _MORE_THREADS or last.connections > 2 * first.connections:
+        report.wrong.append(f"threads or connections are left: {first} at first, {last} in the end")

@@ -18,7 +18,7 @@ from chaos.ledger import Ledger
 from chaos.mirrors import Place
 from chaos.plan import Plan
 from chaos.processes import Process, below, executors, workers
-from chaos.topics import Kind, create, pattern
+from chaos.topics import Kind, create, create_copy, pattern
 from chaos.writers import TransactionalWriter, Writer
 from farshore.local import Cluster, Security, prepare, started
 from farshore.local.ports import LOOPBACK, free_port
@@ -78,7 +78,9 @@ class Scene:
             stack.callback(self._keep_logs)
             for side, cluster in self.clusters.items():
                 self._let_in(cluster)
-                create(cluster, list(Kind))
+                create(cluster, Kind)
+                if not self.delivers_once(side):
+                    create_copy(cluster, self.other(side))
                 self.writers[side] = self._writers(cluster)
             self._configure()
             if self.plan.on_spark_cluster:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
@@ -33,6 +34,8 @@ class Kind(StrEnum):
     """Retention overtakes the mirror."""
     FORGETS = "forgets"
     """Its log loses its end in unclean elections."""
+    MISLAID = "mislaid"
+    """Its copy does."""
 
 
 @dataclass(frozen=True)
@@ -41,6 +44,8 @@ class Shape:
     settings: dict[str, str] = field(default_factory=dict)
     replicas: tuple[tuple[int, ...], ...] = ()
 
+
+_UNCLEAN = Shape(2, {"unclean.leader.election.enable": "true", "min.insync.replicas": "1"}, replicas=((1, 2), (2, 1)))
 
 SHAPES = {
     Kind.BULK: Shape(6),
@@ -56,9 +61,8 @@ SHAPES = {
     Kind.GROWS: Shape(1),
     Kind.REBORN: Shape(2),
     Kind.EXPIRES: Shape(2),
-    Kind.FORGETS: Shape(
-        2, {"unclean.leader.election.enable": "true", "min.insync.replicas": "1"}, replicas=((1, 2), (2, 1))
-    ),
+    Kind.FORGETS: _UNCLEAN,
+    Kind.MISLAID: Shape(2),
 }  # fmt: skip
 
 
@@ -71,16 +75,21 @@ def pattern(cluster: Cluster) -> str:
     return f"of{cluster.name}-.*"
 
 
-def create(cluster: Cluster, kinds: list[Kind]) -> None:
+def create(cluster: Cluster, kinds: Iterable[Kind]) -> None:
+    _create(cluster, {topic_name(kind, cluster): SHAPES[kind] for kind in kinds})
+
+
+def create_copy(source: Cluster, target: Cluster) -> None:
+    """The remote topic that loses its end in unclean elections, as an operator might have made it."""
+    _create(target, {f"{source.name}.{topic_name(Kind.MISLAID, source)}": _UNCLEAN})
+
+
+def _create(cluster: Cluster, shapes: Mapping[str, Shape]) -> None:
     admin = AdminClient({"bootstrap.servers": cluster.direct_bootstrap_servers, "log_level": 0})
     wanted = []
-    for kind in kinds:
-        shape = SHAPES[kind]
-        placed = (
-            {"replica_assignment": [list(some) for some in shape.replicas]}
-            if shape.replicas
-            else {"replication_factor": 3}
-        )
-        wanted.append(NewTopic(topic_name(kind, cluster), shape.partitions, config=shape.settings, **placed))
+    for name, shape in shapes.items():
+        replicas = [list(some) for some in shape.replicas]
+        placed = {"replica_assignment": replicas} if replicas else {"replication_factor": 3}
+        wanted.append(NewTopic(name, shape.partitions, config=shape.settings, **placed))
     for future in admin.create_topics(wanted).values():
         future.result(WITHIN_SECONDS)
