@@ -14,7 +14,7 @@ from typing import TypeVar
 from kafka_requests import Api
 from request_proxy import Fate, Trap, send_once_more
 
-from chaos.plan import Fault
+from chaos.plan import LAST, Fault
 from chaos.processes import Process
 from chaos.scene import Scene
 from farshore.local.javatools import start_mirror_maker
@@ -233,5 +233,5 @@ FAULTS: dict[str, Callable[[Scene, Fault], str]] = {
     "jvm frozen": _of(_freeze, "jvm"),
     "stopped and started": restart,
     "standby takes over": stand_by,
-    "mirror maker's turn": mirror_maker,
+    LAST: mirror_maker,
 }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 
-from chaos.plan import CALM_SECONDS, CLUSTER, DRIVER, NETWORK, REQUESTS, WORKERS, Track, make_plan
+from chaos.plan import CALM_SECONDS, CLUSTER, DRIVER, LAST, NETWORK, REQUESTS, WORKERS, Track, make_plan
 
 
 def test_the_same_seed_makes_the_same_plan_and_another_seed_another() -> None:
@@ -13,7 +13,7 @@ def test_the_same_seed_makes_the_same_plan_and_another_seed_another() -> None:
 
 
 def test_a_run_of_eight_minutes_has_every_sort_of_fault() -> None:
-    wanted = {*NETWORK, *REQUESTS, *CLUSTER, *WORKERS, *DRIVER}
+    wanted = {*NETWORK, *REQUESTS, *CLUSTER, *WORKERS, *DRIVER, LAST}
     for seed in range(20):
         plan = make_plan(seed, 8, on_spark_cluster=False)
         assert {fault.sort for fault in plan.faults} == wanted
