@@ -140,7 +140,7 @@ def add_partition(scene: Scene, fault: Fault) -> str:
     wanted = NewPartitions(writer.topic, writer.partitions + 1)
     admin = _admin(_cluster(scene, fault))  # which ends what it does when it is let go
     admin.create_partitions([wanted])[writer.topic].result(_WITHIN_SECONDS)
-    writer.partitions += 1
+    writer.grow(writer.partitions + 1)
     return f"{writer.topic} has {writer.partitions}"
 
 

@@ -21,6 +21,7 @@ from farshore.wire.records_v2 import fields_of
 
 _FLUSH_SECONDS = 240.0
 _TRANSACTION_SECONDS = 60.0
+_GROW_SECONDS = 30.0
 _KEYS = 200
 _NOISE = random.Random(7).randbytes(3 << 20)
 _WORDS = b" ".join(random.Random(8).choices([b"harbour", b"tide", b"mast", b"rope", b"gull", b"keel", b"wind"], k=400))
@@ -79,6 +80,14 @@ class Writer:
         with self._turn:
             self._flush()
             yield
+
+    def grow(self, partitions: int) -> None:
+        """Write to so many from now on; they exist."""
+        give_up_at = time.monotonic() + _GROW_SECONDS
+        while len(self._producer.list_topics(self.topic, timeout=10).topics[self.topic].partitions) < partitions:
+            assert time.monotonic() < give_up_at, f"the writer of {self.topic} does not see its new partition"
+            time.sleep(0.2)
+        self.partitions = partitions
 
     def _run(self) -> None:
         try:
