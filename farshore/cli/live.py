@@ -12,7 +12,7 @@ from rich.text import Text
 
 from farshore.driver.figures import FlowStatus
 
-_NOISY = ("py4j", "aiokafka", "pyspark")
+_NOISY = ("aiokafka", "pyspark")
 
 
 class Meter:
@@ -98,8 +98,8 @@ class _UtcFormatter(logging.Formatter):
 
 
 def _is_of_use(record: logging.LogRecord) -> bool:
-    """When Java dies, py4j tells so with a traceback, and by the root logger. We say it in words of our own."""
-    return record.levelno >= logging.WARNING or "py4j" not in Path(record.pathname).parts
+    """When Java dies, py4j tells so with tracebacks, some by the root logger. We say it in words of our own."""
+    return "py4j" not in Path(record.pathname).parts
 
 
 class _ConsoleHandler(logging.Handler):

@@ -54,6 +54,12 @@ _CHATTER = re.compile(
 """What Spark says at every start, and what it says of a slot that died, which we say ourselves in one line."""
 
 _WORKER_DIED = "Python worker exited unexpectedly"
+_CALLING = "An error occurred while calling"
+_JAVA_GONE = (
+    "[Errno 111] Connection refused", "[Errno 61] Connection refused", "Answer from Java side is empty",
+    "Error while sending or receiving", _CALLING,
+)  # fmt: skip
+"""What py4j says, and nothing else, when there is no Java any more. Where there is one, its own words follow."""
 
 
 def open_session(
@@ -76,8 +82,11 @@ def open_session(
     if master is None:
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     from pyspark import SparkConf, SparkContext
+    from pyspark.accumulators import AccumulatorTCPServer
     from pyspark.sql import SparkSession
 
+    # It would print a traceback when Java dies, of which our log tells.
+    AccumulatorTCPServer.handle_error = lambda *_: None  # type: ignore[method-assign]
     wanted = SparkConf().setAppName("farshore").setMaster(master or f"local[{slots + 2}]")
     for key, value in {**_UNLESS_TOLD, **conf, **_NEEDED}.items():
         wanted.set(key, value)
@@ -253,8 +262,12 @@ class SparkAttempt:
 
 
 def _reason(said: str) -> str:
-    """The line of a Spark failure that says why."""
+    """The line of a Spark failure that says why, in words for people."""
     lines = [line.strip() for line in said.strip().splitlines() if line.strip()]
+    if len(lines) == 1 and lines[0].startswith(_JAVA_GONE):
+        return "Spark's Java process has ended, see Spark's own log"
     telling = [line for line in lines if _WORKER_DIED in line or line.startswith("Caused by:")]
+    if len(lines) > 1 and lines[0].startswith(_CALLING):
+        del lines[0]
     reason = (telling or lines or ["no reason given"])[0].rpartition("Exception: ")[2]
     return reason.partition(" Consider setting")[0][:300]  # how to get tracebacks of what has none

@@ -5,9 +5,11 @@ from __future__ import annotations
 import io
 import logging
 
+import pytest
 from rich.console import Console
 
 from farshore.cli.live import _ConsoleHandler
+from farshore.dataplane.spark import _reason
 
 
 def logged(level: int, pathname: str) -> str:
@@ -17,7 +19,20 @@ def logged(level: int, pathname: str) -> str:
     return written.getvalue()
 
 
-def test_what_py4j_tells_by_the_root_logger_is_left_out_unless_it_is_a_warning() -> None:
+def test_what_py4j_tells_by_whatever_logger_is_left_out() -> None:
     assert logged(logging.INFO, "/venv/site-packages/py4j/java_gateway.py") == ""
-    assert "WARNING something was said" in logged(logging.WARNING, "/venv/site-packages/py4j/java_gateway.py")
+    assert logged(logging.ERROR, "/venv/site-packages/py4j/clientserver.py") == ""
     assert "INFO something was said" in logged(logging.INFO, "/venv/site-packages/farshore/driver/flow.py")
+
+
+@pytest.mark.parametrize(
+    "said",
+    ["[Errno 111] Connection refused", "Answer from Java side is empty", "An error occurred while calling o41.sc"],
+)
+def test_a_java_that_is_gone_is_called_so(said: str) -> None:
+    assert _reason(said) == "Spark's Java process has ended, see Spark's own log"
+
+
+def test_a_failure_that_java_tells_of_keeps_its_words() -> None:
+    said = "An error occurred while calling o41.collect.\n: org.apache.spark.SparkException: no more executors"
+    assert _reason(said) == "no more executors"
