@@ -53,6 +53,7 @@ from simulation.truth import Truth
 
 TRANSACTION_SECONDS = 20.0
 _CAUGHT_UP_WITHIN, _GIVEN_UP_AFTER = 60.0, 120.0
+_CUT_AT_MOST = 12.0
 _LOOK_EVERY = 0.5
 _MARKER_DELAYS = (0.001, 0.005, 0.02, 0.2)
 
@@ -305,7 +306,8 @@ class World(Host):
                 driver.spark.thaw()
         for loop in self.line.loops:
             loop.thaw()
-        self.network.lose(lambda each: each.deaf, "nothing was heard for too long")
+        over = self.line.now + _CUT_AT_MOST  # what was cut off for longer would hold connections up as if it still were
+        self.network.lose(lambda each: each.deaf or each.settled_at > over, "nothing was heard for too long")
         for number in range(min(self.setting.partitions, 20)):
             if self.chances.of("last record").random() < 0.7:
                 self.source.append(number, 1)
