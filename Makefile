@@ -26,12 +26,13 @@ $(STAMP): requirements.lock pyproject.toml
 	@$(PYTHON) -c 'import sys; v = sys.version_info; sys.exit(None if v >= (3, 11) else f"Python 3.11 or newer is needed; $(PYTHON) is {v[0]}.{v[1]}. Name another one with make PYTHON=…")'
 	@if command -v uv >/dev/null 2>&1; then \
 	  set -e; [ -x $(BIN)/python ] || uv venv --quiet --python "$$(command -v $(PYTHON))" $(VENV); \
-	  uv pip install --quiet --python $(BIN)/python --require-hashes -r requirements.lock; \
+	  echo "installing into $(VENV) …"; \
+	  uv pip install --python $(BIN)/python --require-hashes -r requirements.lock; \
 	  uv pip install --quiet --python $(BIN)/python --no-deps --no-build-isolation -e .; \
 	else \
 	  set -e; [ -x $(BIN)/python ] || $(PYTHON) -m venv $(VENV); \
-	  echo "installing into $(VENV) …"; \
-	  $(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock; \
+	  echo "installing into $(VENV): half a gigabyte, most of it Spark …"; \
+	  $(BIN)/python -m pip install --disable-pip-version-check --require-hashes -r requirements.lock; \
 	  $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .; \
 	fi
 	@touch $(STAMP)

@@ -18,6 +18,7 @@ from rich.table import Table
 from rich.text import Text
 
 from farshore.cli.live import FlowsView, Meter, log_to
+from farshore.cli.progress import Progress
 from farshore.errors import LocalClusterError
 from farshore.local.demo import Count, Demo
 from farshore.local.demo_settings import TOPICS
@@ -42,8 +43,8 @@ def demo(
     began = time.monotonic()
     stopping = threading.Event()
     with _sigterm_interrupts(), Demo(records_a_second=rate) as running:
-        with console.status("") as status:
-            running.start(status.update if console.is_terminal else console.print)
+        with Progress(console) as progress:
+            running.start(progress.say)
         _stop_in_order(stopping)
         console.print(_introduction(running))
         view = _View(running)

@@ -9,6 +9,8 @@ import typer
 from rich.console import Console
 from rich.table import Column, Table
 
+from farshore.cli.arguments import output
+from farshore.cli.progress import Progress
 from farshore.local import prepare, registry
 from farshore.local.jars import TOOLS, resolve
 from farshore.local.registry import Record
@@ -21,23 +23,26 @@ AsJson = Annotated[bool, typer.Option("--json", help="Machine-readable output.")
 
 @app.command()
 def up(
-    clusters: Annotated[list[str], typer.Argument(help="NAME or NAME:BROKERS, as in: A B:3", metavar="CLUSTER...")],
+    clusters: Annotated[
+        list[str],
+        typer.Argument(help="NAME, NAME:BROKERS or NAME@PORT:BROKERS, as in: A B:3 C@19092:3", metavar="CLUSTER..."),
+    ],
     detach: Annotated[bool, typer.Option("--detach", "-d", help="Return, and leave them in the background.")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Bring clusters up, print where they listen, and wait for Ctrl-C, which takes them down."""
     wanted = parse_wanted(clusters)
     errors = Console(stderr=True)
-    with errors.status("") as status:
+    with Progress(errors) as progress:
 
         def announce(records: list[Record]) -> None:
-            status.stop()
+            progress.stop()
             _show(records, as_json)
             if not (detach or as_json):
                 errors.print("Ctrl-C ends them and removes their data.", style="dim")
 
-        prepare(status.update)
-        status.update(f"starting {', '.join(each.name for each in wanted)}")
+        prepare(progress.say)
+        progress.say(f"starting {', '.join(each.name for each in wanted)}")
         if detach:
             announce(start_in_background(wanted))
         else:
@@ -49,19 +54,20 @@ def fetch(
     tools: Annotated[bool, typer.Option("--tools", help="Also Kafka's own tools and MirrorMaker 2.")] = False,
 ) -> None:
     """Download Kafka ahead of time, so that later starts need no network."""
-    with Console(stderr=True).status("") as status:
-        prepare(status.update)
+    with Progress(Console(stderr=True)) as progress:
+        prepare(progress.say)
         if tools:
-            resolve(TOOLS, status.update)
+            resolve(TOOLS, progress.say)
 
 
 @app.command()
 def down(
     names: Annotated[list[str] | None, typer.Argument(help="Which; all of them if none is named.")] = None,
+    keep: Annotated[bool, typer.Option("--keep", help="Keep their data: `up` goes on with it.")] = False,
 ) -> None:
-    """Take clusters down and remove their data."""
-    ended = take_down(names or [])
-    Console().print(f"Ended: {', '.join(ended)}" if ended else "No cluster is running.")
+    """Take clusters down and remove their data, also that of clusters that were kept."""
+    ended = take_down(names or [], keep=keep)
+    output().print(f"{'Kept' if keep else 'Ended'}: {', '.join(ended)}" if ended else "No cluster is running.")
 
 
 @app.command("list")
@@ -88,10 +94,10 @@ def _show(records: list[Record], as_json: bool) -> None:
         print(json.dumps(fields), flush=True)
         return
     if not records:
-        Console().print("No cluster is running.")
+        output().print("No cluster is running.")
         return
     table = Table("cluster", "alive", Column("bootstrap servers", overflow="fold"), "process")
     for record in records:
         count = f"{alive[record.name]} of {record.brokers}"
         table.add_row(record.name, count, record.bootstrap_servers, str(record.owner))
-    Console().print(table)
+    output().print(table)

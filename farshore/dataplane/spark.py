@@ -79,7 +79,7 @@ def open_session(
     """
     refuse_conflicts(conf)
     os.environ["PYSPARK_PYTHON"] = conf.get("spark.pyspark.python", sys.executable)
-    if master is None:
+    if runs_here(master):
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     from pyspark import SparkConf, SparkContext
     from pyspark.accumulators import AccumulatorTCPServer
@@ -112,6 +112,11 @@ def cores_of(session: Any) -> int | None:
         return int(context.maxNumConcurrentTasks(profile))
     except Exception:  # whatever py4j says when there is no answer
         return None
+
+
+def runs_here(master: str | None) -> bool:
+    """Whether Spark stays on this machine, so that nothing of it need listen to others."""
+    return master is None or master.startswith("local")
 
 
 def refuse_conflicts(conf: Mapping[str, str]) -> None:

@@ -12,6 +12,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -22,11 +23,20 @@ from farshore.local.broker_settings import Node, broker_settings, write_properti
 from farshore.local.certificates import Authority, StoreKind
 from farshore.local.jars import BROKER
 from farshore.local.javatools import FAST_START, java_command, run_java
-from farshore.local.ports import LOOPBACK, free_port
+from farshore.local.ports import LOOPBACK, claim_port, free_port
 from farshore.local.proxy import Proxy
 from farshore.local.security import ADMIN, Mechanism, Security, broker_side, client_side, scram_credential
 
 _FORMAT_WITHIN_SECONDS = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """A cluster that does not run, and whose data is there to go on with."""
+
+    directory: Path
+    cluster_id: str
+    nodes: tuple[Node, ...]
 
 
 class Cluster:
@@ -40,7 +50,8 @@ class Cluster:
     `users` maps the names it knows, beside `admin`, to passwords; with `Security.SSL` anybody who got a
     certificate through `client_properties` is known. `authorizer` refuses what no ACL allows, except to
     `admin` and to clients without a name: those of a plain-text listener. `proxied` puts the client
-    listener behind `proxy`, which `make_proxy` makes of its routes.
+    listener behind `proxy`, which `make_proxy` makes of its routes. The brokers listen to clients from `first_port` on,
+    else wherever there is room. With `kept` it goes on where the cluster was that said so.
     """
 
     def __init__(
@@ -53,19 +64,22 @@ class Cluster:
         users: Mapping[str, str] | None = None,
         authorizer: bool = False,
         proxied: bool = False,
+        first_port: int | None = None,
+        kept: Kept | None = None,
         make_proxy: Callable[[Mapping[int, int]], Proxy] = Proxy,
         jvm_options: Sequence[str] = FAST_START,
     ) -> None:
         self.name = name
         self.security = security
-        self.cluster_id = random_id()
-        self.directory = Path(tempfile.mkdtemp(prefix=f"farshore-{name}-"))
+        self.cluster_id = kept.cluster_id if kept is not None else random_id()
+        self.directory = kept.directory if kept is not None else Path(tempfile.mkdtemp(prefix=f"farshore-{name}-"))
         self.users = {ADMIN: secrets.token_urlsafe(12), **(users or {})}
         self.authority = Authority(self.directory / "certificates") if security.encrypted else None
         self.brokers: list[Broker] = []
         self._jvm_options = tuple(jvm_options)
         self._settings = {**broker_side(security, self.users, self.authority, authorizer), **(settings or {})}
-        self._nodes = [_node(number, proxied) for number in range(1, brokers + 1)]
+        self._is_kept = kept is not None
+        self._nodes = list(kept.nodes) if kept is not None else _nodes(brokers, proxied, first_port)
         self._proxy = make_proxy({n.advertised_port: n.client_port for n in self._nodes}) if proxied else None
 
     @property
@@ -126,8 +140,10 @@ class Cluster:
             broker.await_ready({node.id for node in self._nodes}, deadline)
 
     def give_up(self) -> None:
-        """Like `close`, but leave the logs for whoever wants to know why."""
+        """Like `close`, but leave the logs for whoever wants to know why, and the data of a cluster that was kept."""
         self._end_processes()
+        if self._is_kept:
+            return
         for leftover in self.directory.iterdir():
             if leftover.is_dir() and leftover.name != "logs":
                 shutil.rmtree(leftover, ignore_errors=True)
@@ -147,6 +163,12 @@ class Cluster:
         """End all brokers at once (SIGKILL); data is kept."""
         for broker in self.brokers:
             broker.kill()
+
+    def keep(self) -> Kept:
+        """Like `stop`, for good: what is on disk stays for another `Cluster` to go on with."""
+        self.stop()
+        self._end_processes()
+        return Kept(self.directory, self.cluster_id, tuple(self._nodes))
 
     def close(self) -> None:
         """End all processes at once and remove everything on disk."""
@@ -196,6 +218,7 @@ class Cluster:
     def _format(self, settings: Mapping[str, str]) -> Storage:
         """Have Kafka's own tool write the first metadata, once for all brokers: they differ by ids only."""
         scratch = self.directory / "format"
+        shutil.rmtree(scratch, ignore_errors=True)
         properties = scratch.with_suffix(".properties")
         write_properties(properties, {**settings, "log.dirs": str(scratch)})
         known = self.users.items() if self.security.logs_in else ()
@@ -246,6 +269,14 @@ def started(*clusters: Cluster) -> Iterator[None]:
             cluster.close()
 
 
-def _node(number: int, proxied: bool) -> Node:
-    client = free_port()
-    return Node(number, client, free_port(), free_port(), advertised_port=free_port() if proxied else client)
+def _nodes(brokers: int, proxied: bool, first_port: int | None) -> list[Node]:
+    """Raises LocalClusterError if a port that is asked for is taken."""
+    nodes = []
+    for number in range(1, brokers + 1):
+        wanted = None if first_port is None else first_port + number - 1
+        if wanted is not None and not claim_port(wanted):
+            raise LocalClusterError(f"port {wanted} is taken: ask for another one, or end what listens there")
+        outside = free_port() if wanted is None else wanted
+        client = free_port() if proxied else outside
+        nodes.append(Node(number, client, free_port(), free_port(), advertised_port=outside))
+    return nodes

@@ -23,10 +23,26 @@ def free_port() -> int:
             port = random.choice(_CANDIDATES)
             if port in _given_out:
                 continue
-            with socket.socket() as probe:
-                try:
-                    probe.bind((LOOPBACK, port))
-                except OSError:
-                    continue
+            if not _is_free(port):
+                continue
             _given_out.add(port)
             return port
+
+
+def claim_port(port: int) -> bool:
+    """Whether `port` can be had: nobody listens there, and this process has not given it out before."""
+    with _lock:
+        if port in _given_out or not _is_free(port):
+            return False
+        _given_out.add(port)
+        return True
+
+
+def _is_free(port: int) -> bool:
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((LOOPBACK, port))
+        except OSError:
+            return False
+    return True

@@ -15,9 +15,12 @@ from pathlib import Path
 from typing import IO
 
 from farshore.errors import LocalClusterError
+from farshore.local.broker_settings import Node
+from farshore.local.cluster import Kept
 from farshore.local.probe import live_brokers
 
 _ANSWER_WITHIN_SECONDS = 2.0
+_KEEP = "keep"
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +76,14 @@ class Claim:
     def asked_to_end(self) -> bool:
         return _request(self.name).exists()
 
+    @property
+    def asked_to_keep(self) -> bool:
+        """Whether the data is to stay when the cluster ends."""
+        try:
+            return _request(self.name).read_text() == _KEEP
+        except FileNotFoundError:
+            return False
+
     def release(self) -> None:
         """Give the name back, when the cluster is gone."""
         if not self._file.closed:
@@ -107,9 +118,35 @@ def read(name: str) -> Record | None:
     return Record(**{**fields, "internal_ports": tuple(fields["internal_ports"])})
 
 
-def ask_to_end(name: str) -> None:
-    """Ask the owner of `name` to end that cluster; it looks several times a second."""
-    _request(name).touch()
+def ask_to_end(name: str, *, keep: bool = False) -> None:
+    """Ask the owner of `name` to end that cluster, and to `keep` its data; it looks several times a second."""
+    written = _request(name).with_suffix(".new")
+    written.write_text(_KEEP if keep else "")
+    written.rename(_request(name))
+
+
+def note_kept(name: str, kept: Kept) -> None:
+    """Let a later `up` find what was kept of the cluster `name`."""
+    fields = {"directory": str(kept.directory), "cluster_id": kept.cluster_id, "nodes": [asdict(n) for n in kept.nodes]}
+    _kept(name).write_text(json.dumps(fields))
+
+
+def kept(name: str) -> Kept | None:
+    """What was kept of the cluster `name`; None if nothing was, or it is gone from the disk."""
+    try:
+        fields = json.loads(_kept(name).read_text())
+        found = Kept(Path(fields["directory"]), fields["cluster_id"], tuple(Node(**n) for n in fields["nodes"]))
+    except (FileNotFoundError, ValueError, KeyError, TypeError):
+        return None
+    return found if found.directory.is_dir() else None
+
+
+def kept_names() -> list[str]:
+    return [path.stem for path in sorted(_directory().glob("*.kept"))]
+
+
+def forget_kept(name: str) -> None:
+    _kept(name).unlink(missing_ok=True)
 
 
 def _directory() -> Path:
@@ -123,6 +160,10 @@ def _path(name: str) -> Path:
 
 def _request(name: str) -> Path:
     return _directory() / f"{name}.end"
+
+
+def _kept(name: str) -> Path:
+    return _directory() / f"{name}.kept"
 
 
 def _lock(file: IO[str]) -> bool:

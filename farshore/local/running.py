@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -21,6 +22,7 @@ import farshore
 from farshore.errors import FarshoreError, LocalClusterError
 from farshore.local import registry
 from farshore.local.cluster import Cluster, start_together
+from farshore.local.ports import claim_port
 from farshore.local.registry import Claim, Record
 
 MOST_BROKERS = 9
@@ -30,13 +32,15 @@ _LOOK_EVERY_SECONDS = 0.2
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """A cluster somebody asks for, written `A` or `B:3`."""
+    """A cluster somebody asks for, written `A`, `B:3` or `C@19092:3`: with three brokers, from that port on."""
 
     name: str
     brokers: int = 1
+    first_port: int | None = None
 
     def __str__(self) -> str:
-        return f"{self.name}:{self.brokers}"
+        port = "" if self.first_port is None else f"@{self.first_port}"
+        return f"{self.name}{port}:{self.brokers}"
 
 
 def parse_wanted(texts: Sequence[str]) -> list[Wanted]:
@@ -50,14 +54,15 @@ def parse_wanted(texts: Sequence[str]) -> list[Wanted]:
 
 
 def _parse_one(text: str) -> Wanted:
-    name, colon, count = text.partition(":")
+    named, colon, count = text.partition(":")
+    name, at, port = named.partition("@")
     if not re.fullmatch(r"[A-Za-z0-9_-]+", name):
         raise LocalClusterError(f"{text!r}: a cluster's name consists of letters, digits, _ and -, as in A or B:3")
-    if not colon:
-        return Wanted(name)
-    if not re.fullmatch(r"[0-9]+", count) or not 1 <= int(count) <= MOST_BROKERS:
+    if colon and (not re.fullmatch(r"[0-9]+", count) or not 1 <= int(count) <= MOST_BROKERS):
         raise LocalClusterError(f"{text!r}: the number of brokers must be 1 to {MOST_BROKERS}, as in {name}:3")
-    return Wanted(name, int(count))
+    if at and (not re.fullmatch(r"[0-9]+", port) or not 1024 <= int(port) <= 65_000):
+        raise LocalClusterError(f"{text!r}: a port must be 1024 to 65000, as in {name}@19092 or {name}@19092:3")
+    return Wanted(name, int(count) if colon else 1, int(port) if at else None)
 
 
 def keep_running(
@@ -73,7 +78,11 @@ def keep_running(
         try:
             for each in wanted:
                 claim = Claim(each.name)
-                held.append((claim, Cluster(each.name, brokers=each.brokers)))
+                try:
+                    held.append((claim, _cluster(each)))
+                except LocalClusterError:
+                    claim.release()
+                    raise
             try:
                 start_together(*(cluster for _, cluster in held))
             except LocalClusterError:
@@ -92,6 +101,23 @@ def keep_running(
                 _end(claim, cluster)
 
 
+def _cluster(wanted: Wanted) -> Cluster:
+    """A new one, or the one that was kept under this name; it stays kept until it ends without being kept again."""
+    kept = registry.kept(wanted.name)
+    if kept is None:
+        return Cluster(wanted.name, brokers=wanted.brokers, first_port=wanted.first_port)
+    was = Wanted(wanted.name, len(kept.nodes), kept.nodes[0].advertised_port)
+    if wanted not in (Wanted(was.name), Wanted(was.name, was.brokers), was):
+        raise LocalClusterError(
+            f"{wanted.name} was kept as {was}: ask for that, or remove it with `farshore local down {wanted.name}`"
+        )
+    for node in kept.nodes:
+        for port in {node.client_port, node.internal_port, node.controller_port, node.advertised_port}:
+            if not claim_port(port):
+                raise LocalClusterError(f"port {port}, where {wanted.name} was, is taken: end what listens there")
+    return Cluster(wanted.name, brokers=len(kept.nodes), kept=kept)
+
+
 def _watch(held: list[tuple[Claim, Cluster]], warn: Callable[[str], None]) -> None:
     reported: set[str] = set()
     while held:
@@ -108,7 +134,11 @@ def _watch(held: list[tuple[Claim, Cluster]], warn: Callable[[str], None]) -> No
 
 
 def _end(claim: Claim, cluster: Cluster) -> None:
-    cluster.close()
+    if claim.asked_to_keep:
+        registry.note_kept(claim.name, cluster.keep())
+    else:
+        registry.forget_kept(claim.name)
+        cluster.close()
     claim.release()
 
 
@@ -168,34 +198,39 @@ def start_in_background(wanted: Sequence[Wanted]) -> list[Record]:
     return [record for each in wanted if (record := registry.read(each.name)) is not None]
 
 
-def take_down(names: Sequence[str]) -> list[str]:
-    """End the clusters of these names, all running ones if there are none; returns the names of those ended.
+def take_down(names: Sequence[str], *, keep: bool = False) -> list[str]:
+    """End the clusters of these names, all if there are none; returns the names of those ended.
 
-    Returns when processes and data are gone. Raises LocalClusterError, before anything is done, for a name
-    that does not run. An owner that does not react is killed, its brokers die with it.
+    Returns when processes and data are gone. With `keep` the data stays for `up` to go on with; without it, what was
+    kept before goes too. Raises LocalClusterError, before anything is done, for a name that is not there. An owner that
+    does not react is killed, its brokers die with it.
     """
     records = {record.name: record for record in registry.running()}
-    unknown = [name for name in names if name not in records]
+    kept = {} if keep else {name: found for name in registry.kept_names() if (found := registry.kept(name))}
+    unknown = [name for name in names if name not in records and name not in kept]
     if unknown:
         known = f"running: {', '.join(records)}" if records else "none is running"
         raise LocalClusterError(f"no cluster named {unknown[0]} to take down; {known}")
-    chosen = {name: records[name] for name in names or records}
+    for name in [name for name in names or kept if name in kept and name not in records]:
+        shutil.rmtree(kept[name].directory, ignore_errors=True)
+        registry.forget_kept(name)
+    chosen = {name: records[name] for name in names or records if name in records}
     for name in chosen:
-        registry.ask_to_end(name)
-    if not _gone_in_time(chosen.values()):
+        registry.ask_to_end(name, keep=keep)
+    if not _gone_in_time(chosen.values(), keep=keep):
         for record in chosen.values():
             if registry.read(record.name) == record:
                 # The record is locked, so this number is the owner's.
                 os.kill(record.owner, signal.SIGKILL)
-        if not _gone_in_time(chosen.values()):
+        if not _gone_in_time(chosen.values(), keep=keep):
             raise LocalClusterError(f"clusters {', '.join(chosen)} did not end, look for their processes yourself")
-    return list(chosen)
+    return sorted({*chosen, *(name for name in names or kept if name in kept)})
 
 
-def _gone_in_time(records: Iterable[Record]) -> bool:
+def _gone_in_time(records: Iterable[Record], *, keep: bool) -> bool:
     deadline = time.monotonic() + ENDED_WITHIN_SECONDS
     for record in records:
-        while registry.read(record.name) == record or Path(record.directory).exists():
+        while registry.read(record.name) == record or (not keep and Path(record.directory).exists()):
             if time.monotonic() > deadline:
                 return False
             time.sleep(_LOOK_EVERY_SECONDS)

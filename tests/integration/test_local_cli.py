@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 
 import farshore
+from farshore.local.ports import free_port
 
 WAIT_SECONDS = 60.0
 
@@ -31,7 +32,7 @@ class Program:
             "PYTHONPATH": str(Path(farshore.__file__).parent.parent),
             "XDG_STATE_HOME": str(home / "state"),
             "TMPDIR": str(self.temporary),
-            "COLUMNS": "120",
+            "COLUMNS": "40",
         }
 
     def start(self, *arguments: str) -> subprocess.Popen[str]:
@@ -186,3 +187,29 @@ def test_nonsense_gives_one_line_and_starts_nothing(program: Program) -> None:
 def test_taking_down_what_does_not_run_is_an_error(program: Program) -> None:
     down = program.run("down", "A")
     assert (down.returncode, down.stderr) == (1, "farshore: no cluster named A to take down; none is running\n")
+
+
+def test_fixed_ports_and_data_that_is_kept(program: Program) -> None:
+    port = free_port()
+    up = program.run("up", "-d", f"A@{port}:1")
+    assert up.returncode == 0, up.stderr
+    assert f"127.0.0.1:{port}" in up.stdout
+    [before] = program.running()
+    kept = program.run("down", "--keep", "A")
+    assert kept.stdout.strip() == "Kept: A", kept.stderr
+    assert program.running() == []
+    assert Path(before["directory"]).is_dir()
+    again = program.run("up", "-d", "A")
+    assert again.returncode == 0, again.stderr
+    [after] = program.running()
+    assert (after["bootstrap_servers"], after["directory"]) == (before["bootstrap_servers"], before["directory"])
+    assert after["brokers_alive"] == 1
+    assert program.run("down").stdout.strip() == "Ended: A"
+    assert program.leaves_nothing_behind()
+
+
+def test_addresses_are_not_folded_off_a_terminal(program: Program) -> None:
+    up = program.run("up", "-d", "A:3")
+    assert up.returncode == 0, up.stderr
+    [cluster] = program.running()
+    assert cluster["bootstrap_servers"] in up.stdout

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import socket
 import stat
 from pathlib import Path
 
@@ -15,12 +16,34 @@ from hypothesis import strategies as st
 from farshore.errors import LocalClusterError
 from farshore.local import registry
 from farshore.local.broker_settings import Node, broker_settings, write_properties
+from farshore.local.cluster import Kept, _nodes
+from farshore.local.ports import free_port
 from farshore.local.registry import Claim, Record
-from farshore.local.running import Wanted, parse_wanted, take_down
+from farshore.local.running import Wanted, _cluster, parse_wanted, take_down
 
 
 def test_names_and_counts_are_read() -> None:
     assert parse_wanted(["A", "eu-west_1:3"]) == [Wanted("A", 1), Wanted("eu-west_1", 3)]
+    fixed = parse_wanted(["A@19092", "B@29092:3"])
+    assert fixed == [Wanted("A", 1, 19092), Wanted("B", 3, 29092)]
+    assert parse_wanted([str(each) for each in fixed]) == fixed
+
+
+@pytest.mark.parametrize("text", ["A@", "A@x", "A@80", "A@70000:3", "A@-1"])
+def test_a_port_that_makes_no_sense_is_refused_with_an_example(text: str) -> None:
+    with pytest.raises(LocalClusterError, match=r"a port must be 1024 to 65000, as in A@19092 or A@19092:3"):
+        parse_wanted([text])
+
+
+def test_a_port_that_is_taken_is_told_before_anything_is_started() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        with pytest.raises(LocalClusterError, match=f"port {port} is taken: ask for another one"):
+            _nodes(1, False, port)
+    fixed = free_port() + 20_000  # nobody was given it, and two clusters of one call must not both have it
+    assert [node.advertised_port for node in _nodes(2, False, fixed)] == [fixed, fixed + 1]
+    with pytest.raises(LocalClusterError, match=f"port {fixed + 1} is taken"):
+        _nodes(1, False, fixed + 1)
 
 
 @pytest.mark.parametrize("text", ["A:0", "A:10", "A:x", "A:", "A:1:2", "A:-1", "A:٣"])
@@ -125,3 +148,19 @@ def test_settings_given_win_over_the_defaults_and_copies_fit_the_cluster(tmp_pat
     assert settings["controller.quorum.voters"] == "1@127.0.0.1:30,2@127.0.0.1:30"
     assert settings["num.partitions"] == "7"
     assert settings["log.dirs"] == "/elsewhere"
+
+
+@pytest.mark.usefixtures("state")
+def test_what_was_kept_is_found_by_its_name_until_it_is_taken_down(tmp_path: Path) -> None:
+    directory = tmp_path / "farshore-A-x"
+    directory.mkdir()
+    Claim("B").release()  # makes the directory of the records
+    kept = Kept(directory, "id", (Node(1, 19092, 20001, 20002, 19092),))
+    registry.note_kept("A", kept)
+    assert registry.kept("A") == kept
+    assert registry.kept("B") is None
+    with pytest.raises(LocalClusterError, match="A was kept as A@19092:1: ask for that, or remove it"):
+        _cluster(Wanted("A", 3))
+    assert take_down([]) == ["A"]
+    assert not directory.exists()
+    assert registry.kept("A") is None
