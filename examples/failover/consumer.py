@@ -78,6 +78,8 @@ def main() -> None:
             here.consumer.commit(message, asynchronous=False)
     except Lost:
         print(f"no broker of {args.source} has answered for {args.patience:.0f} s", flush=True)
+    finally:
+        here.consumer.close()  # or it would go on to look for its brokers, and say so many times a second
 
     offsets = farshore.translate_offsets({"bootstrap.servers": args.target}, source=args.alias, group=args.group)
     if not offsets:
@@ -86,9 +88,12 @@ def main() -> None:
         print(f"going on with {partition} at {offset}", flush=True)
     there = Reading(args.target, args.group)
     there.consumer.assign([TopicPartition(at.topic, at.partition, offset) for at, offset in offsets.items()])
-    for message in there.records(args.patience):
-        process(message, "there")
-        there.consumer.commit(message, asynchronous=False)
+    try:
+        for message in there.records(args.patience):
+            process(message, "there")
+            there.consumer.commit(message, asynchronous=False)
+    finally:
+        there.consumer.close()
 
 
 if __name__ == "__main__":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from typing import Annotated
 
 import typer
@@ -11,7 +12,7 @@ from rich.text import Text
 
 from farshore.cli.arguments import ConfigFiles, JaasFile, SecretsDir, SomeFlows, output, plain_table
 from farshore.config import load
-from farshore.dataplane.board import Upkeep
+from farshore.dataplane.board import Gaps, Upkeep
 from farshore.ops.flows import flows_meant
 from farshore.ops.sight import State
 from farshore.ops.status import FlowStatus, SlotStatus, counts, data, moment, status_of
@@ -115,11 +116,34 @@ def _show_upkeep(console: Console, upkeep: Upkeep) -> None:
 
 
 def _show_gaps(console: Console, flow: FlowStatus) -> None:
-    if not flow.gaps:
-        return
-    table = plain_table("never copied", "times", "offsets", "newest")
-    for each in flow.gaps:
-        newest = each.newest[-1] if each.newest else None
-        told = f"{newest.begin}–{newest.end - 1} at {moment(newest.at)}: {newest.reason}" if newest else ""
-        table.add_row(str(each.partition), f"{each.times:,}", f"{each.offsets:,}", Text(told))
-    console.print(table)
+    """What is missing, and apart from it where a log was another one than before: there nothing can be counted, and
+    mostly nothing is missing, since all of it is copied again."""
+    for title, rows in (("never copied", missing(flow.gaps)), ("another log", replaced(flow.gaps))):
+        if not rows:
+            continue
+        table = plain_table(title, *(("times", "offsets") if title == "never copied" else ("times",)), "newest")
+        for cells in rows:
+            table.add_row(*cells[:-1], Text(cells[-1]))
+        console.print(table)
+
+
+def missing(gaps: Iterable[Gaps]) -> list[tuple[str, ...]]:
+    """A row for each partition of which offsets were left out."""
+    rows: list[tuple[str, ...]] = []
+    for each in gaps:
+        if each.offsets:
+            newest = next((gap for gap in reversed(each.newest) if gap.end > gap.begin), None)
+            told = f"{newest.begin}–{newest.end - 1} at {moment(newest.at)}: {newest.reason}" if newest else ""
+            rows.append((str(each.partition), f"{each.times:,}", f"{each.offsets:,}", told))
+    return rows
+
+
+def replaced(gaps: Iterable[Gaps]) -> list[tuple[str, ...]]:
+    """A row for each partition of which nothing was left out that could be counted."""
+    rows: list[tuple[str, ...]] = []
+    for each in gaps:
+        if not each.offsets:
+            newest = each.newest[-1] if each.newest else None
+            told = f"after offset {newest.begin - 1} at {moment(newest.at)}: {newest.reason}" if newest else ""
+            rows.append((str(each.partition), f"{each.times:,}", told))
+    return rows
