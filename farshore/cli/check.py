@@ -15,6 +15,7 @@ from farshore.cli.arguments import JaasFile
 from farshore.config import read
 from farshore.config.describe import describe, describe_finding
 from farshore.config.entries import Finding, Severity
+from farshore.driver.cores import slots_at_most
 from farshore.ops.preflight import Level, Report, preflight
 
 _COLOURS = {Severity.ERROR: "bold red", Severity.WARNING: "yellow", Severity.NOTE: "dim"}
@@ -59,6 +60,7 @@ def check(
         _print_findings(reading.findings)
         raise typer.Exit(1)
     description = describe(reading.settings)
+    _say_slots(description)
     report = preflight(reading.settings) if connect else None
     if as_json:
         _print_json(description if report is None else description | {"preflight": report.data()})
@@ -70,6 +72,13 @@ def check(
         _print_findings(reading.findings)
     if report is not None and not report.passed:
         raise typer.Exit(1)
+
+
+def _say_slots(description: dict[str, Any]) -> None:
+    """As many as `farshore run` would have here, without a Spark master, and why no more."""
+    copying = [flow for flow in description["flows"] if flow["replicates"]]
+    for flow in copying:
+        flow["slots_at_most"], flow["slots_rule"] = slots_at_most(flow["slots_at_most"], None, len(copying))
 
 
 def _print_json(data: dict[str, Any]) -> None:
@@ -140,7 +149,7 @@ def _headline(flow: dict[str, Any]) -> str:
         return "heartbeats only" if flow["heartbeats"] else "nothing is copied"
     paused = [c["kind"] for c in flow["connectors"] if c["paused"]]
     parts = [
-        f"up to {flow['slots_at_most']} slot{'s' if flow['slots_at_most'] > 1 else ''}",
+        f"up to {flow['slots_at_most']} slot{'s' if flow['slots_at_most'] > 1 else ''} ({flow['slots_rule']})",
         "exactly once" if flow["exactly_once"] else "at least once",
         f"paused: {', '.join(paused)}" if paused else "",
     ]

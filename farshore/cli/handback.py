@@ -16,6 +16,7 @@ from farshore.ops.as_mm2_reads import Checked
 from farshore.ops.flows import flows_meant, named
 from farshore.ops.handing_back import HandedBack, hand_back
 from farshore.threads import side_by_side
+from farshore.words import counted
 
 _ROWS = 40
 
@@ -69,7 +70,8 @@ def _show(console: Console, result: HandedBack) -> None:
         console.print(table)
     problems = len(result.problems)
     told = f"{problems} problem{'s' if problems > 1 else ''}" if problems else "no problem"
-    console.print(f"{result.flow}: {len(result.checked)} partitions, {told}", style="bold red" if problems else "bold")
+    checked = counted(len(result.checked), "partition")
+    console.print(f"{result.flow}: {checked}, {told}", style="bold red" if problems else "bold")
 
 
 def _remark(row: Checked) -> Text:

@@ -94,10 +94,16 @@ class Outcome:
     left: tuple[str, ...] = ()
 
 
+def _log_as(flow: Flow) -> None:
+    """Lines carry the name of the flow: Spark uses Python workers again, for slots of other flows too."""
+    line = f"{SLOT_MARK} %(levelname)s {str(flow).replace('%', '%%')}: %(message)s"
+    logging.basicConfig(level=logging.INFO, format=line, force=True)
+    logging.getLogger("aiokafka").setLevel(logging.CRITICAL)
+
+
 def copy_slot(order: Order) -> Outcome:
     """Copy until the lease says stop, or, with `once`, until what was there at the start is copied."""
-    logging.basicConfig(level=logging.INFO, format=f"{SLOT_MARK} %(levelname)s {order.flow}: %(message)s")
-    logging.getLogger("aiokafka").setLevel(logging.CRITICAL)
+    _log_as(order.flow)
     parent = os.getppid()
     task = SlotTask(order, orphaned=lambda: os.getppid() != parent)
     error: str | None = None

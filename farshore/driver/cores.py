@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Collection, Hashable, Mapping
 from typing import TypeVar
 
@@ -46,6 +47,15 @@ class Cores:
     def leave(self, flow: Hashable) -> None:
         """It wants no slots any more."""
         self._wanted.pop(flow, None)
+
+
+def slots_at_most(tasks_max: int, master: str | None, flows: int) -> tuple[int, str]:
+    """How many slots a flow of so many may have, and by what rule: `tasks.max`; on this machine no more than its cores
+    are good for, since every slot is a Python process."""
+    if master is not None and not master.startswith("local"):
+        return tasks_max, "tasks.max"
+    most = max(1, 2 * (os.cpu_count() or 1) // max(1, flows))
+    return (tasks_max, "tasks.max") if tasks_max <= most else (most, "twice the cores, shared by all flows")
 
 
 def share_out(wanted: Mapping[FlowT, int], cores: int) -> dict[FlowT, int]:

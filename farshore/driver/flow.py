@@ -17,8 +17,9 @@ from farshore.driver.holding import Facts, Step, next_step
 from farshore.driver.parts import FlowWork, Held, Upkeep
 from farshore.driver.replication import Replication
 from farshore.driver.takeover import Taken, take_over
-from farshore.errors import AuthenticationFailed, FarshoreError, KafkaError
+from farshore.errors import AuthenticationFailed, FarshoreError, KafkaError, RequestRefused
 from farshore.kafka.internal_topics.writer import InternalWriter
+from farshore.kafka.lock_refusals import GroupError
 
 _log = logging.getLogger(__name__)
 
@@ -218,6 +219,7 @@ class FlowDriver:
         """Until the lock is held, or the flow is handed back: a standby would take up what was given to MirrorMaker 2.
         Raises _Stopped, AuthenticationFailed."""
         told: str | None = None
+        kept_out: KafkaError | None = None
         patient_until = self._clock.monotonic() + _PATIENT_SECONDS
         while not held.lock.held:
             self._look_beside()
@@ -228,6 +230,7 @@ class FlowDriver:
             refusal = held.lock.refusal
             if isinstance(refusal, AuthenticationFailed):
                 raise refusal
+            kept_out = refusal if refusal is not None else kept_out
             reason = str(refusal) if refusal else "another Farshore holds the flow, or the group is forming"
             self._is(FlowState.STANDBY, f"standby: {reason}")
             if reason != told and (refusal or self._clock.monotonic() > patient_until):
@@ -237,7 +240,8 @@ class FlowDriver:
         if held.picture.end is not None:
             self._hand_back()
         elif told is not None:
-            _log.info("%s: the flow is free; taking over", self._flow)
+            left = "MirrorMaker 2 has left" if _is_mirror_maker(kept_out) else "the flow is free"
+            _log.info("%s: %s; taking over", self._flow, left)
 
     async def _take_over(self, held: Held) -> Taken | None:
         """Slots of a driver that died may copy on until their lease has lapsed. None if the lock is lost first: its
@@ -293,6 +297,9 @@ class FlowDriver:
             working = [self.replication.run()] if self.replication is not None else []
             if self._work.new_upkeep is not None:
                 self._upkeep = self._work.new_upkeep(held.target)
+                if self.replication is not None:
+                    replication = self.replication
+                    self._upkeep.beside = lambda: [replication.discovery]
                 stack.push_async_callback(self._upkeep.stop)
                 working.append(self._upkeep.run(taken.generation))
             tasks = [asyncio.create_task(each) for each in working]
@@ -406,6 +413,11 @@ class FlowDriver:
     def _hand_back(self) -> None:
         _log.info("%s: it is handed back, as was asked for", self._flow)
         self._handed_back = True
+
+
+def _is_mirror_maker(refusal: KafkaError | None) -> bool:
+    """Whether it is what keeps us out, or anything else that a Connect cluster runs in the same group."""
+    return isinstance(refusal, RequestRefused) and refusal.code == GroupError.INCONSISTENT_GROUP_PROTOCOL.name
 
 
 async def _end_all(tasks: Sequence[asyncio.Task[None]]) -> None:

@@ -27,6 +27,7 @@ from farshore.kafka.raw import RawCluster
 from farshore.model import TopicPartition
 from farshore.pauses import Pauses
 from farshore.threads import in_thread
+from farshore.words import counted
 
 _log = logging.getLogger(__name__)
 
@@ -326,7 +327,7 @@ class Generation:
         """For people who look at Spark's page."""
         topics = list(dict.fromkeys(each.partition.topic for each in share))
         shown = ", ".join(topics[:3]) + (", …" if len(topics) > 3 else "")
-        return f"{self._order.flow} slot {number}: {len(share)} partitions of {shown}"
+        return f"{self._order.flow} slot {number}: {counted(len(share), 'partition')} of {shown}"
 
     async def _order_of(self, slot: int, attempt: int) -> Order:
         if attempt and slot in self._slots:
@@ -376,11 +377,11 @@ class Generation:
         for partition, gaps in self._picture.single_gaps.items():
             if len(gaps) <= 2 * board.GAPS_KEPT:
                 continue
-            counted = self._picture.counted_gaps.get(partition) or board.Gaps(partition, 0, 0, ())
+            all_of_it = self._picture.counted_gaps.get(partition) or board.Gaps(partition, 0, 0, ())
             for gap in list(gaps.values())[: -board.GAPS_KEPT]:
-                counted = counted.with_gap(gap)
+                all_of_it = all_of_it.with_gap(gap)
                 entries.append(board.CountedGap(partition, gap.begin))
-            entries.append(counted)
+            entries.append(all_of_it)
         return entries
 
     async def _write(

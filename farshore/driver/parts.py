@@ -45,6 +45,9 @@ class Upkeep(Protocol):
 
     def on_board(self, generation: int) -> board.Upkeep: ...
 
+    beside: Callable[[], list[PassState]]
+    """What else is told with the passes."""
+
 
 @dataclass(frozen=True)
 class Held:

@@ -6,9 +6,12 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from functools import partial
 
 from farshore.clock import Clock
+from farshore.control.loop import PassState
+from farshore.control.problems import Problem
 from farshore.control.topics import TopicSync
 from farshore.dataplane import board
 from farshore.dataplane.assignment import Copied
@@ -25,7 +28,7 @@ from farshore.driver.backlog import RELEASED, FlowBacklog
 from farshore.driver.cores import Cores
 from farshore.driver.generation import Generation
 from farshore.driver.planned_slot import NewJob
-from farshore.driver.starts import SlotStarts, count_of
+from farshore.driver.starts import SlotStarts
 from farshore.driver.takeover import Taken
 from farshore.errors import KafkaError
 from farshore.kafka.internal_topics.writer import InternalWriter
@@ -33,6 +36,7 @@ from farshore.kafka.raw import RawCluster
 from farshore.model import Flow, TopicPartition
 from farshore.pauses import Pauses
 from farshore.threads import in_thread
+from farshore.words import counted
 
 _log = logging.getLogger(__name__)
 
@@ -111,6 +115,9 @@ class Replication:
         self._next_load = 0.0
         self._trouble = Trouble(f"{flow}: topics cannot be looked for", clock)
         self._looked = False
+        self._looked_at: datetime | None = None
+        self._look_took: float | None = None
+        self._degraded_since: datetime | None = None
         self._began = self._tried = self._next_look = clock.monotonic()
         self._running: asyncio.Task[None] | None = None
         self.generation = Generation(
@@ -196,8 +203,8 @@ class Replication:
         """What is copied, in words."""
         most, rule, cores = self._copies.slots_at_most, self._copies.slots_rule, self._copies.cores.total
         if self._share is not None and self._share < min(most, self.partitions):
-            most, rule = self._share, f"Spark has {count_of(cores or 0, 'core')} for all flows"
-        return f"{count_of(self.partitions, 'partition')} in {count_of(self.slots, 'slot')} (up to {most}: {rule})"
+            most, rule = self._share, f"Spark has {counted(cores or 0, 'core')} for all flows"
+        return f"{counted(self.partitions, 'partition')} in {counted(self.slots, 'slot')} (up to {most}: {rule})"
 
     @property
     def waits_for_cores(self) -> bool:
@@ -243,6 +250,21 @@ class Replication:
         return f"{troubles[0].partition}: {troubles[0].reason}"
 
     @property
+    def discovery(self) -> PassState:
+        """Looking for topics, as a pass of the control loop: degraded where it fails, or for topics that are not
+        copied because of their remote topics."""
+        problems = tuple(Problem(topic, reason) for topic, reason in self._refused.items())
+        return PassState(
+            "topics",
+            self._copies.refresh_seconds or 0.0,
+            last_run=self._looked_at,
+            took=self._look_took,
+            degraded_since=self._degraded_since,
+            failure=self.lookup_failure,
+            problems=problems,
+        )
+
+    @property
     def lookup_failure(self) -> str | None:
         """Why topics could not be looked for the last time."""
         return self._trouble.reason
@@ -284,7 +306,7 @@ class Replication:
             if self._is_time_to_look():
                 await self._look()
             elif self.has_looked and self._is_share_another():
-                _log.info("%s: Spark has %s for all flows", self._flow, count_of(self._copies.cores.total or 0, "core"))
+                _log.info("%s: Spark has %s for all flows", self._flow, counted(self._copies.cores.total or 0, "core"))
                 await self._plan()
             self._starts.note(self.generation.submitted, self.generation.heard, self._shares)
             await asyncio.sleep(_TICK_SECONDS)
@@ -352,16 +374,18 @@ class Replication:
     async def _look(self) -> None:
         """What fails is tried again within seconds, whatever the interval: a cluster that was away is not left alone
         for ten minutes when it is back."""
-        self._tried = self._clock.monotonic()
+        self._tried, self._looked_at = self._clock.monotonic(), self._wall()
         try:
             synced = await self._copies.look(self._known)
         except KafkaError as error:
             if self._copies.once and not self.has_looked:
                 raise
             self._trouble.begin(str(error))
+            self._note_look(degraded=True)
             self._next_look = self._clock.monotonic() + _AGAIN_SECONDS
             return
         self._trouble.end()
+        self._note_look(degraded=bool(synced.failures))
         self._looked, refresh = True, self._copies.refresh_seconds
         self._next_look = float("inf") if refresh is None else self._clock.monotonic() + refresh
         self._known = frozenset(partition.topic for partition in synced.partitions)
@@ -369,9 +393,16 @@ class Replication:
         self._synced = synced
         await self._plan()
 
+    def _note_look(self, *, degraded: bool) -> None:
+        self._look_took = self._clock.monotonic() - self._tried
+        self._degraded_since = (self._degraded_since or self._wall()) if degraded else None
+
+    def _wall(self) -> datetime:
+        return datetime.fromtimestamp(self._clock.wall(), UTC)
+
     def _log_changes(self, synced: TopicSync) -> None:
         for topic, partitions in {**synced.created, **synced.grown}.items():
-            _log.info("%s: %s has %d partitions now", self._flow, topic, partitions)
+            _log.info("%s: %s has %s now", self._flow, topic, counted(partitions, "partition"))
         refused = {failure.topic: failure.reason for failure in synced.failures}
         for topic, reason in refused.items():
             if self._refused.get(topic) != reason:

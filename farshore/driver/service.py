@@ -14,7 +14,6 @@ import asyncio
 import concurrent.futures
 import contextlib
 import logging
-import os
 import time
 from collections.abc import Mapping
 from pathlib import Path
@@ -25,7 +24,7 @@ from farshore.config.settings import FlowSettings, Settings
 from farshore.control.cycles import true_cycles
 from farshore.dataplane.spark import Java, close_session, cores_of, open_session, refuse_conflicts
 from farshore.driver.assembly import FlowParts
-from farshore.driver.cores import Cores
+from farshore.driver.cores import Cores, slots_at_most
 from farshore.driver.figures import FlowFigures, FlowStatus
 from farshore.driver.flow import FlowDriver
 from farshore.driver.loop import DriverLoop
@@ -33,6 +32,7 @@ from farshore.driver.spark_slots import SparkSlots
 from farshore.errors import ConfigError, FarshoreError, SparkUnavailable
 from farshore.model import Flow
 from farshore.threads import in_thread
+from farshore.words import counted
 
 _log = logging.getLogger(__name__)
 
@@ -127,10 +127,9 @@ class Service:
         for driver in self._drivers:
             if driver.unfinished:
                 _log.warning(
-                    "%s: %d of its slots had not ended after %.0f s and were abandoned; what they had not noted is "
-                    "copied again at the next start",
+                    "%s: %s had not ended after %.0f s; what was not noted is copied again at the next start",
                     driver.status.flow,
-                    driver.unfinished,
+                    counted(driver.unfinished, "slot"),
                     within,
                 )
 
@@ -157,7 +156,7 @@ class Service:
 
     async def _drive(self) -> None:
         copying = [flow for flow in self._flows if flow.copies]
-        slots = {flow.flow: _slots_at_most(flow, self._master, len(copying)) for flow in copying}
+        slots = {flow.flow: self._slots_at_most(flow, len(copying)) for flow in copying}
         session = asyncio.create_task(self._open_session(sum(slots.values()))) if slots else None
         parts = {flow.flow: FlowParts(flow) for flow in self._flows}
         try:
@@ -180,6 +179,10 @@ class Service:
         await asyncio.gather(*(driver.run() for driver in self._drivers))
         if watching is not None:
             watching.cancel()
+
+    def _slots_at_most(self, flow: FlowSettings, flows: int) -> int:
+        assert flow.source is not None
+        return slots_at_most(flow.source.tasks_max, self._master, flows)[0]
 
     async def _open_session(self, slots: int) -> Any:
         self._session = await in_thread(
@@ -215,11 +218,3 @@ class Service:
 
 def _has_work(flow: FlowSettings, *, once: bool) -> bool:
     return flow.copies or (not once and any(not connector.paused for connector in flow.connectors))
-
-
-def _slots_at_most(flow: FlowSettings, master: str | None, flows: int) -> int:
-    """`tasks.max`; on this machine no more than its cores are good for, since every slot is a Python process."""
-    assert flow.source is not None
-    if master is not None and not master.startswith("local"):
-        return flow.source.tasks_max
-    return min(flow.source.tasks_max, max(1, 2 * (os.cpu_count() or 1) // flows))

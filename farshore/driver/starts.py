@@ -9,6 +9,7 @@ from typing import Any
 
 from farshore.driver.cores import Cores, not_started
 from farshore.model import Flow
+from farshore.words import counted
 
 _log = logging.getLogger(__name__)
 
@@ -26,7 +27,7 @@ class SlotStarts:
         if late and late != self.not_started:
             waiting = sum(len(shares[slot]) for slot in late if slot < len(shares))
             numbers = ("slot " if len(late) == 1 else "slots ") + ", ".join(map(str, late))
-            partitions = count_of(waiting, "partition")
+            partitions = counted(waiting, "partition")
             _log.warning("%s: planned, not started: %s with %s: %s", self._flow, numbers, partitions, self._reason)
         elif self.not_started and not late:
             _log.info("%s: all slots have started", self._flow)
@@ -39,9 +40,5 @@ class SlotStarts:
 
     @property
     def _reason(self) -> str:
-        cores = count_of(self._cores.total or 0, "core")
+        cores = counted(self._cores.total or 0, "core")
         return f"Spark has {cores} for all flows, and nothing was heard of it; see Spark's log and page"
-
-
-def count_of(number: int, noun: str) -> str:
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 from farshore.config.settings import FlowSettings
@@ -42,10 +42,11 @@ class Upkeep:
         self._target = target
         self._writer = InternalWriter(target)
         self._loop = ControlLoop(settings.flow, list(self._passes()))
+        self.beside: Callable[[], list[PassState]] = list
 
     @property
     def states(self) -> list[PassState]:
-        return self._loop.states
+        return [*self.beside(), *self._loop.states]
 
     async def run(self, generation: int) -> None:
         """Until cancelled: the passes, and on the board how they stand, every few seconds."""
@@ -80,7 +81,7 @@ class Upkeep:
         checkpoints, offsets = self._checkpoints, self._group_offsets
         return board.Upkeep(
             generation,
-            tuple(_pass_report(state) for state in self._loop.states),
+            tuple(_pass_report(state) for state in self.states),
             self._age.age if self._age else None,
             len(checkpoints.groups) if checkpoints else 0,
             tuple(sorted((str(reason), count) for reason, count in offsets.skipped.items())) if offsets else (),

@@ -89,7 +89,8 @@ class FlowStatus:
         waiting = [slot.report for slot in self.slots if not slot.started]
         if waiting:
             partitions = sum(report.partitions for report in waiting)
-            return f"{len(waiting)} of {len(self.slots)} slots {NOT_STARTED}: {partitions} partitions are not copied"
+            slots = f"{len(waiting)} of {len(self.slots)} slots {NOT_STARTED}"
+            return f"{slots}: {partitions} partition{' is' if partitions == 1 else 's are'} not copied"
         return f"partitions in trouble: {len(self.troubles)}" if self.troubles else None
 
 
@@ -211,7 +212,7 @@ def counts(upkeep: board.Upkeep) -> Iterator[str]:
     if upkeep.groups:
         yield f"{upkeep.groups:,} {'group' if upkeep.groups == 1 else 'groups'} followed"
     for reason, count in upkeep.skipped:
-        yield f"{count:,} group offsets not written: {reason}"
+        yield f"{count:,} group offset{'' if count == 1 else 's'} not written: {reason}"
 
 
 def data(flows: Sequence[FlowStatus]) -> dict[str, Any]:

@@ -35,9 +35,9 @@ ALERTS = [rule["alert"] for group in yaml.safe_load(RULES.read_text())["groups"]
 
 FIRES = {
     "well": set[str](),
-    "target away": {"NobodyCopies", "FarBehind"},
+    "target away": {"NobodyCopies", "FarBehind", "UpkeepDegraded"},
     "back again": set[str](),
-    "source away": {"NobodyCopies", "LagNotKnown", "DoesNotPass"},
+    "source away": {"NobodyCopies", "LagNotKnown", "DoesNotPass", "UpkeepDegraded"},
     "refused": {"SomebodyHasToAct", "DoesNotPass", "FarBehind"},
     "skipped": {"RecordsLeftOut"},
     "dead": {"NobodyCopies"},

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from farshore.control.loop import ControlLoop, PassState
@@ -27,6 +27,7 @@ class ModelUpkeep:
         passes = (_Asking(source), _Computing(driver), _Hanging())
         self._source = source
         self._loop = ControlLoop(driver.world.flow, passes, driver.loop.clock)
+        self.beside: Callable[[], list[PassState]] = list
 
     @property
     def states(self) -> list[PassState]:

@@ -34,7 +34,8 @@ from farshore.ops.preflight.judge_limits import judge_internal, judge_limits, ju
 from farshore.ops.preflight.judge_permissions import judge_permissions
 from farshore.ops.preflight.judge_positions import judge_positions, judge_worker_group
 from farshore.ops.preflight.judge_topics import judge_creation, judge_names, judge_selection, judge_shared_names
-from farshore.ops.preflight.verdict import Level, Verdict, counted, listed
+from farshore.ops.preflight.verdict import Level, Verdict, listed
+from farshore.words import counted
 
 EVERYTHING = frozenset(Operation)
 FlowMaker = Callable[..., FlowSettings]

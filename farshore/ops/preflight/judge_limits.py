@@ -8,7 +8,8 @@ from farshore.errors import KafkaError
 from farshore.ops.preflight.facts import FlowFacts
 from farshore.ops.preflight.internal import internal_topics
 from farshore.ops.preflight.topic_configs import changes, planned
-from farshore.ops.preflight.verdict import Level, Verdict, counted, listed
+from farshore.ops.preflight.verdict import Level, Verdict, listed
+from farshore.words import counted
 
 _FOR_EVER = 2**63 - 1
 _SIZE, _TYPE, _CODEC = "max.message.bytes", "message.timestamp.type", "compression.type"

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 from farshore.model import TopicPartition
 from farshore.ops.preflight.facts import FlowFacts, Span
-from farshore.ops.preflight.verdict import Level, Verdict, counted, listed
+from farshore.ops.preflight.verdict import Level, Verdict, listed
+from farshore.words import counted
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,8 @@ from collections.abc import Iterator, Sequence
 
 from farshore.errors import PermissionDenied, RequestRefused
 from farshore.ops.preflight.facts import Creation, FlowFacts
-from farshore.ops.preflight.verdict import Level, Verdict, counted, listed
+from farshore.ops.preflight.verdict import Level, Verdict, listed
+from farshore.words import counted
 
 
 def judge_selection(facts: FlowFacts) -> Iterator[Verdict]:

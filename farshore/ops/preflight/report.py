@@ -10,7 +10,8 @@ from typing import Any
 from farshore.errors import KafkaError
 from farshore.ops.preflight.facts import ClusterFacts, FlowFacts
 from farshore.ops.preflight.judge_positions import Start, starts
-from farshore.ops.preflight.verdict import Level, Verdict, counted, listed
+from farshore.ops.preflight.verdict import Level, Verdict, listed
+from farshore.words import counted
 
 _FIRST = 5
 _LARGEST = 3

@@ -40,8 +40,3 @@ def listed(names: Sequence[str], most: int = 3) -> str:
     if len(names) > most:
         return f"{', '.join(shown)} and {len(names) - most:,} more"
     return " and ".join(filter(None, (", ".join(shown[:-1]), *shown[-1:])))
-
-
-def counted(number: int, noun: str) -> str:
-    """`1 topic`, `1,000 topics`."""
-    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"

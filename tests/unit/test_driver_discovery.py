@@ -1,0 +1,99 @@
+"""Looking for topics shows how it stands, as every pass of the control loop does."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+
+import pytest
+from played_broker import PlayedBroker
+from test_driver_generation import BOOKS, CLIENT, Job
+
+from farshore.clock import SYSTEM_CLOCK
+from farshore.control.topics import TopicFailure, TopicSync
+from farshore.dataplane.assignment import Copied, Limits
+from farshore.dataplane.picture import Picture
+from farshore.dataplane.task import Order, _log_as
+from farshore.driver.cores import Cores, slots_at_most
+from farshore.driver.replication import Copies, Replication
+from farshore.driver.slot_jobs import OnEnd, OrderOf
+from farshore.driver.takeover import Taken
+from farshore.errors import Unreachable
+from farshore.model import Flow, TopicPartition
+
+FLOW = Flow("A", "B")
+
+
+def order(generation: int, _: int = 1) -> Order:
+    return Order(FLOW, generation, CLIENT, CLIENT, Limits(), BOOKS)
+
+
+def new_job(slot: int, _: str, order_of: OrderOf, on_end: OnEnd) -> Job:
+    return Job(slot, order_of, on_end)
+
+
+def test_a_lookup_that_fails_and_topics_that_are_refused_show_until_they_are_well(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    refused = TopicFailure("orders", "A.orders", "A.orders has 3 partitions, orders 2", range(2))
+    outcomes: list[TopicSync | Unreachable] = [
+        Unreachable("A: list of topics: no answer within 5 s", cluster="A"), TopicSync(failures=(refused,)), TopicSync()
+    ]  # fmt: skip
+
+    async def look(_: frozenset[str]) -> TopicSync:
+        outcome = outcomes.pop(0)
+        if isinstance(outcome, Unreachable):
+            raise outcome
+        return outcome
+
+    async def run() -> None:
+        async with PlayedBroker("board").cluster() as target:
+            copies = Copies(
+                order, look, lambda one, _: Copied(one, TopicPartition(f"A.{one.topic}", one.partition)), new_job,
+                lambda: target, 4, 4, Cores(4), refresh_seconds=600.0,
+            )  # fmt: skip
+            replication = Replication(
+                FLOW, copies, Taken(Picture(), 1, "ours"), order(1),
+                target=target, picture=Picture(), may_lease=lambda: True, clock=SYSTEM_CLOCK,
+            )  # fmt: skip
+            assert replication.discovery.fine
+            await replication._look()
+            failed = replication.discovery
+            assert (failed.name, failed.reason) == ("topics", "A: list of topics: no answer within 5 s")
+            assert failed.last_run is not None
+            await replication._look()
+            assert replication.discovery.reason == "orders: A.orders has 3 partitions, orders 2"
+            assert replication.discovery.degraded_since == failed.degraded_since
+            await replication._look()
+            assert replication.discovery.fine
+
+    with caplog.at_level(logging.INFO):
+        asyncio.run(asyncio.wait_for(run(), 20))
+    told = [record.getMessage() for record in caplog.records if "no answer within" in record.getMessage()]
+    assert told == ["A->B: topics cannot be looked for: A: list of topics: no answer within 5 s"]
+
+
+def test_lines_of_a_python_worker_that_is_used_again_carry_the_name_of_its_present_flow(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    root = logging.getLogger()
+    before, level = root.handlers[:], root.level
+    root.handlers.clear()
+    try:
+        for flow in (FLOW, Flow("C", "50%d")):
+            _log_as(flow)
+            logging.getLogger("farshore.dataplane.task").warning("slot %d", 3)
+    finally:
+        root.handlers[:] = before
+        root.setLevel(level)
+    assert capsys.readouterr().err.splitlines() == [
+        "farshore: WARNING A->B: slot 3", "farshore: WARNING C->50%d: slot 3"
+    ]  # fmt: skip
+
+
+def test_the_number_of_slots_comes_with_its_rule(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("os.cpu_count", lambda: 4)
+    assert slots_at_most(2, None, 1) == (2, "tasks.max")
+    assert slots_at_most(30, None, 2) == (4, "twice the cores, shared by all flows")
+    assert slots_at_most(30, "local[64]", 1)[0] == 8
+    assert slots_at_most(30, "spark://host:7077", 1) == (30, "tasks.max")
