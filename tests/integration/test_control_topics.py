@@ -134,6 +134,15 @@ def test_a_remote_topic_grows_with_its_source_and_never_shrinks(scene: Scene) ->
     assert (sizes[scene.remote()], sizes[scene.remote("-wide")]) == (4, 2)
 
 
+def test_a_remote_topic_that_was_there_with_fewer_partitions_gets_the_others(scene: Scene) -> None:
+    topic = scene.create(partitions=3)
+    create_topic(scene.target_servers, scene.remote(), 1)
+    found = scene.sync()
+    assert (found.created, found.grown, found.failures) == ({}, {scene.remote(): 3}, ())
+    assert found.partitions == {TopicPartition(topic, n): TopicPartition(scene.remote(), n) for n in range(3)}
+    assert scene.clusters[1].topics()[scene.remote()] == 3
+
+
 def test_under_the_identity_policy_names_stay(scene: Scene) -> None:
     topic = scene.create()
     found = scene.sync(IDENTITY)

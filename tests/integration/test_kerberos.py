@@ -166,7 +166,7 @@ def test_a_ticket_in_the_cache_lets_in(realm: Realm, brokers: LocalCluster) -> N
 
 
 def test_without_a_key_of_the_user_it_is_said_what_kerberos_says(realm: Realm, brokers: LocalCluster) -> None:
-    options = f'useKeyTab=true keyTab="{realm.keytab("other")}" principal="mirror@{REALM}"'
+    options = f'useKeyTab=true keyTab="{realm.keytab("other")}" principal="stranger@{REALM}"'
     with pytest.raises(KafkaError) as refused:
         asked(brokers, options)
     assert isinstance(refused.value, AuthenticationFailed)
