@@ -60,14 +60,12 @@ class _Aside:
 class BacklogWatch:
     """Of the partitions in hand, and of those that are left out for a while. `run` beside the copying."""
 
-    def __init__(
-        self, source: RawCluster, hand: InHand, clock: Clock, fetched: Callable[[Entry], tuple[int, float] | None]
-    ) -> None:
-        """`fetched` gives the end of a log by the last answer to a fetch, and the instant at which it was asked."""
+    def __init__(self, source: RawCluster, hand: InHand, clock: Clock, note_fetched: Callable[[], None]) -> None:
+        """`note_fetched` lets entries in hand know what answers to fetches have told of their ends."""
         self._source = source
         self._hand = hand
         self._clock = clock
-        self._fetched = fetched
+        self._note_fetched = note_fetched
         self._asides: dict[TopicPartition, _Aside] = {}
         self._ages: dict[TopicPartition, tuple[int, int]] = {}
 
@@ -80,9 +78,9 @@ class BacklogWatch:
         next_ask = self._clock.monotonic() + _FETCHED_SECONDS
         while True:
             await asyncio.sleep(_LOOK_SECONDS)
-            self._note_fetched()
             if self._clock.monotonic() >= next_ask:
                 next_ask = self._clock.monotonic() + ASK_EVERY_SECONDS
+                self._note_fetched()
                 await self._ask_ends()
                 await self._ask_ages()
 
@@ -107,12 +105,6 @@ class BacklogWatch:
             ends, as_of = ends + aside.end, min(as_of, aside.end_at)
             behind += max(0, aside.end - aside.position)
         return Backlog(behind, self._seconds() if behind else 0.0, now - as_of, ends)
-
-    def _note_fetched(self) -> None:
-        for entry in self._hand.entries.values():
-            found = self._fetched(entry)
-            if found is not None and found[1] >= entry.end_at:
-                entry.log_end, entry.end_at = found
 
     def _lag(self, entry: Entry) -> int | None:
         """None where copying has not begun, and nobody knows yet where it will; or the log may be another one."""

@@ -112,11 +112,17 @@ class Fetching:
         if 0 < brought < _LITTLE_BYTES:
             await asyncio.sleep(_BREATH_SECONDS)
 
-    def end_of(self, entry: Entry) -> tuple[int, float] | None:
-        """Where its log ends by the last answer of its broker, and when that was asked; None where it is not read."""
-        session = self._sessions.get(entry.source_leader) if entry.source_leader is not None else None
-        end = session.end_of(*entry.partition, self._limits.isolation_level) if session is not None else None
-        return None if end is None or entry.source_leader is None else (end, self._answered[entry.source_leader])
+    def note_ends(self) -> None:
+        """Let entries know where their logs end by the last answers of their brokers, also by those that had nothing
+        to say of them. There may be thousands."""
+        sessions, answered, level = self._sessions, self._answered, self._limits.isolation_level
+        for entry in self._hand.entries.values():
+            leader = entry.source_leader
+            if leader is None or leader not in answered or answered[leader] < entry.end_at:
+                continue
+            end = sessions[leader].end_of(entry.partition, level)
+            if end is not None:
+                entry.log_end, entry.end_at = end, answered[leader]
 
     def _askable(self, broker: int) -> list[Entry]:
         """Those that it leads and that may be read on, in the order in which to ask for them. One look at each: there

@@ -61,7 +61,7 @@ class Slot:
         self._finding = Finding(source, target, self._hand, clock)
         self._fetching = Fetching(source, self._hand, clock)
         self._sending = Sending(target, self._hand, clock)
-        self._backlog = BacklogWatch(source, self._hand, clock, self._fetching.end_of)
+        self._backlog = BacklogWatch(source, self._hand, clock, self._fetching.note_ends)
         self._telling = Telling()
 
     async def take(self, copied: Iterable[Copied], resumes: Mapping[TopicPartition, Resume]) -> None:

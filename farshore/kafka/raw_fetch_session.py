@@ -150,13 +150,12 @@ class FetchSession:
         """The last answer was one, and nothing was asked since: what it does not list is as before."""
         return self._speaks_for_all
 
-    def end_of(self, topic: str, partition: int, isolation_level: IsolationLevel) -> int | None:
+    def end_of(self, partition: tuple[str, int], isolation_level: IsolationLevel) -> int | None:
         """Where the log ends for such readers, as of the last answer that spoke for all; None if that is not known."""
-        known = self._known.get((topic, partition))
+        known = self._known.get(partition)
         if known is None or known.facts is None:
             return None
-        committed = isolation_level is IsolationLevel.READ_COMMITTED
-        return known.facts.last_stable_offset if committed else known.facts.high_watermark
+        return known.facts[isolation_level is IsolationLevel.READ_COMMITTED]  # the last stable offset is the second
 
     def _news_of(self, wanted: Sequence[FetchPartition]) -> list[FetchPartition] | None:
         """What the broker has not been told; None if it knows any topic under another id."""

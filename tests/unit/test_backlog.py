@@ -73,7 +73,11 @@ class Hand:
                 entry.placed, entry.resume = True, None
                 self.hand.progress.began(partition, position, Lineage(0, None, None, None, None), noted=True)
             self.hand.entries[partition] = entry
-        self.watch = BacklogWatch(cast(RawCluster, source), self.hand, clock, lambda e: self.fetched.get(e.partition))
+        self.watch = BacklogWatch(cast(RawCluster, source), self.hand, clock, self._note_fetched)
+
+    def _note_fetched(self) -> None:
+        for partition, (end, at) in self.fetched.items():
+            self.hand.entries[partition].log_end, self.hand.entries[partition].end_at = end, at
 
     async def ask(self) -> Backlog:
         await self.watch._ask_ends()
