@@ -11,6 +11,7 @@ from farshore.config import load
 from farshore.ops.flows import flow_meant
 from farshore.ops.moves import Move
 from farshore.ops.resetting import parse_destination, preview_reset, resetting
+from farshore.words import counted
 
 
 def reset(
@@ -63,7 +64,9 @@ def _before(move: Move) -> str:
 
 def _meaning(move: Move) -> str:
     if move.left_out:
-        return f"{move.left_out:,} offsets are not copied"
+        return f"{counted(move.left_out, 'offset')} {'is' if move.left_out == 1 else 'are'} not copied"
     if move.again:
-        return f"{move.again:,} offsets are copied again" if move.positioned else f"{move.again:,} more are copied"
+        are = "is" if move.again == 1 else "are"
+        again = f"{counted(move.again, 'offset')} {are} copied again"
+        return again if move.positioned else f"{move.again:,} more {are} copied"
     return "had no position"

@@ -28,11 +28,12 @@ def backlogs_of(flow: FlowSettings, shares: Mapping[int, Collection[TopicPartiti
 
 
 def has_run(flow: FlowSettings) -> bool:
-    """Whether a Farshore has ever noted a position of the flow. Raises KafkaError."""
+    """Whether a Farshore has ever copied anything of the flow; a position set by hand is none of its. Raises
+    KafkaError."""
     if flow.source is None:
         return False
     read = on_target(flow, lambda target: _positions(flow, target))
-    return any(resume.lineage is not None for resume in read.values())
+    return any(resume.lineage is not None and resume.lineage.generation > 0 for resume in read.values())
 
 
 async def _backlogs(flow: FlowSettings, shares: Mapping[int, Collection[TopicPartition]]) -> dict[int, Backlog]:

@@ -46,7 +46,7 @@ class State(StrEnum):
     @property
     def at_work(self) -> bool:
         """Somebody has the flow and goes on with it, which whoever is stopping does not."""
-        return self in (State.RUNNING, State.IDLE)
+        return self in (State.RUNNING, State.WAITING, State.IDLE)
 
 
 @dataclass(frozen=True, slots=True)

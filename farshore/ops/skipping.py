@@ -16,6 +16,7 @@ from farshore.ops.flows import Logs, look_at_logs, named, partitions_of, positio
 from farshore.ops.holding import holding, write_board
 from farshore.ops.moves import Move, stands_at
 from farshore.ops.sight import GLANCE_SECONDS, Sight, State, look, watching
+from farshore.words import counted
 
 _DONE_WITHIN_SECONDS = 20.0
 _TOLD_WITHIN_SECONDS = 4.0
@@ -114,6 +115,7 @@ def _check(flow: FlowSettings, move: Move, logs: Logs) -> None:
 def _not_copied(flow: FlowSettings, partition: TopicPartition, copied: dict[TopicPartition, TopicPartition]) -> str:
     if partition.topic in {each.topic for each in copied}:
         count = sum(each.topic == partition.topic for each in copied)
-        return f"{partition.topic} has {count} partitions on {flow.flow.source}, numbered from 0: no {partition}"
+        there = counted(count, "partition")
+        return f"{partition.topic} has {there} on {flow.flow.source}, numbered from 0: no {partition}"
     topics = sorted({each.topic for each in copied})
     return f"{flow.flow} does not copy a topic {partition.topic}; it copies {named(topics)}"

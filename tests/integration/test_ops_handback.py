@@ -78,7 +78,7 @@ def test_a_running_farshore_ends_by_itself_and_what_is_wrong_with_positions_is_t
     assert f"  connect-mirror-maker.sh {mirror.properties}\n" in answer.out
     for flow in (f"{mirror.alias}->B", f"B->{mirror.alias}"):
         assert f"{flow}: nobody has it any more" in answer.out
-        assert status(mirror, flow)["state"] == "stopped"
+        assert status(mirror, flow)["state"] == "handed back"
 
     write_position(mirror, TopicPartition(topic, 0), 99)
     write_position(mirror, TopicPartition(topic, 1), 3, beside=1)
@@ -158,7 +158,7 @@ def test_a_standby_does_not_take_up_what_is_handed_back_and_who_is_started_later
             assert answer.code == 0, answer.said
             assert first.ended(STOP_SECONDS) == 0, first.said
             assert second.ended(STOP_SECONDS) == 0, second.said
-    assert status(mirror)["state"] == "stopped"
+    assert status(mirror)["state"] == "handed back"
     with mirror.running() as program:
         wait_for_more_copied(mirror, topic, load)
         assert program.stop() == 0, program.said

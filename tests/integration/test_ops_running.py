@@ -90,7 +90,7 @@ def test_what_cannot_be_skipped_is_refused_with_the_reason(running: Running, top
     assert other_partition.code == 2
     assert (
         other_partition.err.strip()
-        == f"farshore: {topic} has 1 partitions on {mirror.alias}, numbered from 0: no {topic}-1"
+        == f"farshore: {topic} has 1 partition on {mirror.alias}, numbered from 0: no {topic}-1"
     )
     other_topic = farshore("skip", mirror, "payments-0", "--to", "5", "--flow", f"{mirror.alias}->B")
     assert other_topic.code == 2
