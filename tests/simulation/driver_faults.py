@@ -58,8 +58,12 @@ def suspend_host(world: World, chance: Random) -> bool:
     return True
 
 
-def lose_lock(world: World, _: Random) -> bool:
-    """As if an operator had removed the members of the group."""
+def lose_lock(world: World, chance: Random) -> bool:
+    """As if an operator had removed the members of the group. At times slots do not see the board just then."""
+    board = world.log("B", world.board_topic, 0)
+    if board is not None and chance.random() < (0.8 if world.setting.hides_board else 0.15):
+        for process in world.living_slots:
+            world.network.cut(process.loop.name, "B", board.leader, chance.choice((3, 9)))
     world.trace.event("the members of the group are removed")
     world.holders.removed()
     world.clusters["B"].groups.forget_members()

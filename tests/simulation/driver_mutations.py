@@ -7,6 +7,7 @@ from dataclasses import replace
 from simulation import driver_holes, holes
 from simulation.faults import KINDS
 from simulation.mutation import Mutation
+from simulation.network import Weather
 from simulation.setting import Flavour, Options
 
 _TWO_WRITE = ("WRITES AFTER ANOTHER", "TWO WRITERS", "TWO DRIVERS")
@@ -20,12 +21,25 @@ _NO_OUTAGES = (("long cut", 0.0), ("cluster away", 0.0))
 _TAKEN_OVER = Options(
     exactly_once=False,
     crowd=False,
-    settings=_SMALL,
-    often=(("lose lock", 12.0), ("cut", 5.0), ("kill driver", 4.0), *_NO_OUTAGES),
+    settings=(
+        *_SMALL,
+        ("hides_board", True),
+        ("calm", 5.0),
+        ("weather", Weather(0.0, 0.0, 0.0, 0.0, 0.0)),
+        ("pause", 0.3),
+    ),
+    often=(("lose lock", 40.0), *_NO_OUTAGES),
 )
 """Drivers take the flow from each other again and again, and slots do not see the board."""
-_LOST_AND_ALIVE = replace(_TAKEN_OVER, often=(("lose executor", 25.0), ("cut", 8.0), *_NO_OUTAGES))
+_LOST_AND_ALIVE = replace(_TAKEN_OVER, settings=_SMALL, often=(("lose executor", 60.0), ("cut", 0.0), *_NO_OUTAGES))
 """Slots live on that Spark has lost sight of, and do not see the board."""
+_MOVING = Options(
+    exactly_once=False,
+    crowd=False,
+    settings=(("partitions", 3), ("slots", 2), ("executors", (4,)), ("distances", ())),
+    often=(("move", 15.0), ("board slow", 5.0), *_NO_OUTAGES),
+)
+"""Partitions go from slot to slot, and slots hear late of it."""
 _WELL = Options(
     crowd=False,
     left_out=frozenset((*KINDS, *Flavour)),
@@ -54,7 +68,7 @@ DRIVER_MUTATIONS = (
         "the slots of an earlier driver are not waited for",
         driver_holes.slots_of_an_earlier_driver_are_not_waited_for,
         _TAKEN_OVER,
-        20284,
+        20000,
         _TWO_WRITE,
     ),
     Mutation(
@@ -62,7 +76,7 @@ DRIVER_MUTATIONS = (
         "an attempt of a slot begins beside the one before",
         driver_holes.attempts_begin_beside_those_before,
         _LOST_AND_ALIVE,
-        20036,
+        20025,
         _TWO_WRITE,
     ),
     Mutation(
@@ -72,5 +86,13 @@ DRIVER_MUTATIONS = (
         _WELL,
         20039,
         ("SLOW STOP",),
+    ),
+    Mutation(
+        "E5",
+        "a partition moves before the slot that has it lets it go",
+        driver_holes.partitions_move_before_they_are_let_go,
+        _MOVING,
+        20012,
+        _TWO_WRITE,
     ),
 )

@@ -73,7 +73,7 @@ class Setting:
     `replaces_suspended`: a slot whose machine is suspended is replaced meanwhile, and does not hear of it at first.
     `standbys` are how many there are where there is a `standby`. `executors` are the cores of each that a driver's Spark
     has. `distances`: seconds to clusters that are far away, one way. `computing`: for how many tenths of a second a pass
-    of the driver computes, of every five seconds.
+    of the driver computes, of every five seconds. `hides_board`: slots mostly do not see it when a lock is lost.
     """
 
     flavour: Flavour
@@ -104,6 +104,7 @@ class Setting:
     executors: tuple[int, ...] = (8,)
     distances: tuple[tuple[str, float], ...] = ()
     computing: int = 0
+    hides_board: bool = False
 
     @property
     def is_cluster(self) -> bool:
