@@ -19,6 +19,7 @@ from bench.report import as_json, as_markdown, environment, write_all
 from bench.results import Result
 from bench.rounds import run_case
 from bench.scene import scene
+from bench.start import measure_starts
 from farshore.errors import FarshoreError
 from farshore.local import prepare
 
@@ -35,8 +36,12 @@ def main() -> int:
     results: list[Result] = []
     crowds: list[CrowdResult] = []
     code = 0
+    if options.start:
+        wanted = []
     try:
         prepare(_tell)
+        if options.start:
+            print(f"\n{measure_starts(options.rounds, home, _tell)}")
         for result in _run([each for each in wanted if isinstance(each, Case)], options.rounds, home):
             results.append(result)
         for crowd in wanted:
@@ -88,6 +93,7 @@ def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="make bench", description=__doc__)
     names = [each.name for each in _ALL]
     parser.add_argument("--only", nargs="+", choices=names, metavar="CASE", help=f"some of: {', '.join(names)}")
+    parser.add_argument("--start", action="store_true", help="only how long each takes to its first copied record")
     parser.add_argument("--scale", type=float, default=1.0, help="how much of each case, for a try: 0.02 takes minutes")
     parser.add_argument(
         "--rounds",

@@ -22,6 +22,7 @@ from farshore.cli.live import FlowsView, log_to
 from farshore.config import load
 from farshore.config.entries import Severity
 from farshore.driver.service import Service
+from farshore.local.java import find_java
 
 _log = logging.getLogger(__name__)
 
@@ -75,6 +76,8 @@ def run(
         if signal.getsignal(number) is not signal.SIG_IGN:  # as `nohup` wants it
             signal.signal(number, on_signal)
     settings = load(config, only_targets=clusters or (), secrets_dir=secrets, jaas=jaas)
+    if any(flow.copies for flow in settings.flows):
+        find_java()  # which Spark needs: here it is one line that says what to do, from Spark it would be many
     service = Service(settings, master=master, spark=_properties(conf or []), once=once)
     with (
         nullcontext()

@@ -1,4 +1,4 @@
-"""Spark: the session, and slots as long-lived jobs in it. With the verification the only place that knows Spark."""
+"""Spark: its context, and slots as long-lived jobs in it. With the verification the only place that knows Spark."""
 
 from __future__ import annotations
 
@@ -15,37 +15,11 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
+from farshore.dataplane.spark_settings import properties
 from farshore.dataplane.task import SLOT_MARK, Order, Outcome, copy_slot
-from farshore.errors import ConfigError, SparkUnavailable
+from farshore.errors import SparkUnavailable
 
 _log = logging.getLogger(__name__)
-
-_NEEDED = {
-    "spark.python.worker.reuse": "true",
-    "spark.python.worker.idleTimeoutSeconds": "0",
-    "spark.python.worker.killOnIdleTimeout": "false",
-    "spark.python.daemon.module": "farshore.dataplane.daemon",
-    "spark.speculation": "false",
-    "spark.task.maxFailures": "1",
-    "spark.dynamicAllocation.enabled": "false",
-    "spark.scheduler.mode": "FAIR",
-    "spark.api.mode": "classic",
-}
-"""A second attempt of a slot beside the first, or executors that come and go, would copy twice. For the same reason it
-is not Spark that tries again what failed, but the driver, which knows when that is safe. A slot gives Spark nothing for
-as long as it lives: it is no idle worker."""
-
-_QUICK_JAVA = "-XX:+IgnoreUnrecognizedVMOptions -XX:TieredStopAtLevel=1"
-"""Java only places and holds slots; no record passes through it. To compile its code well would take longer, on cores
-that slots and perhaps brokers share, than anything it ever does for us. Options of the user's own come behind these."""
-
-_UNLESS_TOLD = {
-    "spark.ui.enabled": "false",
-    "spark.ui.showConsoleProgress": "false",
-    "spark.python.task.killTimeout": "500ms",
-    "spark.driver.defaultJavaOptions": _QUICK_JAVA,
-    "spark.executor.defaultJavaOptions": _QUICK_JAVA,
-}
 
 _CHATTER = re.compile(
     "Using incubator modules|default log4j profile|Setting default log level|To adjust logging level|NativeCodeLoader"
@@ -61,8 +35,11 @@ _JAVA_GONE = (
 )  # fmt: skip
 """What py4j says, and nothing else, when there is no Java any more. Where there is one, its own words follow."""
 
+_QUICK_LAUNCHER = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+"""Before Spark's Java another one runs for a moment, to put its command together."""
 
-def open_session(
+
+def open_context(
     master: str | None,
     slots: int,
     java: Java,
@@ -70,46 +47,46 @@ def open_session(
     conf: Mapping[str, str] = MappingProxyType({}),
     jvm_log: Path | None = None,
 ) -> Any:
-    """The Spark session for all flows. On this machine with a thread for every slot: they mostly wait.
+    """The SparkContext for all flows. On this machine with a thread for every slot: they mostly wait. Slots need no
+    SparkSession, whose classes take Java as long to load as all the rest.
 
     `conf` are properties of Spark that whoever runs the cluster wants. Raises ConfigError if they would copy records
     twice, and SparkUnavailable. Executors use the same Python as this process, by its path, unless
     `spark.pyspark.python` names another. What Java and the Python workers print goes to `jvm_log`; if there is none, to
     our log, but for Spark's chatter. `java` knows Java's process as soon as there is one.
     """
-    refuse_conflicts(conf)
+    wanted_properties = properties(conf)
     os.environ["PYSPARK_PYTHON"] = conf.get("spark.pyspark.python", sys.executable)
+    os.environ.setdefault("SPARK_LAUNCHER_OPTS", _QUICK_LAUNCHER)
     if runs_here(master):
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     from pyspark import SparkConf, SparkContext
     from pyspark.accumulators import AccumulatorTCPServer
-    from pyspark.sql import SparkSession
 
     # It would print a traceback when Java dies, of which our log tells.
     AccumulatorTCPServer.handle_error = lambda *_: None  # type: ignore[method-assign]
     wanted = SparkConf().setAppName("farshore").setMaster(master or f"local[{slots + 2}]")
-    for key, value in {**_UNLESS_TOLD, **conf, **_NEEDED}.items():
+    for key, value in wanted_properties.items():
         wanted.set(key, value)
     try:
-        if SparkContext._active_spark_context is None:
-            SparkContext(conf=wanted, gateway=_gateway(wanted, jvm_log, java))
-        session = SparkSession.builder.config(conf=wanted).getOrCreate()
-        session.sparkContext.setLogLevel("ERROR")
+        context = SparkContext._active_spark_context
+        if context is None:
+            context = SparkContext(conf=wanted, gateway=_gateway(wanted, jvm_log, java))
+        context.setLogLevel("ERROR")
     except Exception as error:  # Java's or Spark's, whatever it is
         where = master or "this machine"
         raise SparkUnavailable(f"Spark cannot be started on {where}: {_reason(str(error))}") from error
-    return session
+    return context
 
 
-def cores_of(session: Any) -> int | None:
+def cores_of(context: Any) -> int | None:
     """How many slots Spark can run at the same time on the executors that it has now. None if it has ended the
     application: its master gave it up, or Java died."""
     try:
-        context = session.sparkContext._jsc.sc()
-        if context.isStopped():
+        spark = context._jsc.sc()
+        if spark.isStopped():
             return None
-        profile = context.resourceProfileManager().defaultResourceProfile()
-        return int(context.maxNumConcurrentTasks(profile))
+        return int(spark.maxNumConcurrentTasks(spark.resourceProfileManager().defaultResourceProfile()))
     except Exception:  # whatever py4j says when there is no answer
         return None
 
@@ -119,19 +96,8 @@ def runs_here(master: str | None) -> bool:
     return master is None or master.startswith("local")
 
 
-def refuse_conflicts(conf: Mapping[str, str]) -> None:
-    """Raises ConfigError for properties under which records would be copied twice."""
-    problems = [
-        f"{key}={conf[key]} would copy records twice or not at all: Farshore needs {value}"
-        for key, value in _NEEDED.items()
-        if conf.get(key, value) != value
-    ]
-    if problems:
-        raise ConfigError(problems)
-
-
 class Java:
-    """The Java process of the session, from the moment that it is launched, so that it can be ended at any moment."""
+    """The Java process of a context, from the moment that it is launched, so that it can be ended at any moment."""
 
     def __init__(self) -> None:
         self._launched: list[subprocess.Popen[Any]] = []
@@ -160,38 +126,35 @@ class Java:
             gateway.Popen = before
 
     def kill(self) -> None:
-        """It is gone when this returns, with its Python workers a moment later. From any thread. Another session may
+        """It is gone when this returns, with its Python workers a moment later. From any thread. Another context may
         follow in the same process."""
         self._ended = True
         if self._launched:
-            _forget_session()
+            _forget_context()
         for process in self._launched:
             if process.poll() is None:
                 with contextlib.suppress(ProcessLookupError):
                     os.killpg(process.pid, signal.SIGKILL)
 
 
-def _forget_session() -> None:
-    """pyspark keeps the way to Java in its classes, and would go on to use one that is gone."""
+def _forget_context() -> None:
+    """pyspark keeps the way to Java in its class, and would go on to use one that is gone."""
     from pyspark import SparkContext
-    from pyspark.sql import SparkSession
 
     forgetful: Any = SparkContext
     forgetful._gateway = forgetful._jvm = forgetful._active_spark_context = None
-    forgetful = SparkSession
-    forgetful._instantiatedSession = forgetful._activeSession = None
 
 
-def close_session(session: Any, within: float) -> None:
+def close_context(context: Any, within: float) -> None:
     """End Spark in order; what has not ended in time is left to `Java.kill`."""
-    stopping = threading.Thread(target=_stop, args=(session,), name="Spark's end", daemon=True)
+    stopping = threading.Thread(target=_stop, args=(context,), name="Spark's end", daemon=True)
     stopping.start()
     stopping.join(within)
 
 
-def _stop(session: Any) -> None:
+def _stop(context: Any) -> None:
     with contextlib.suppress(Exception):  # Java may be gone
-        session.stop()
+        context.stop()
 
 
 def _gateway(conf: Any, jvm_log: Path | None, java: Java) -> Any:
@@ -224,8 +187,8 @@ class SparkAttempt:
     `on_end` is called from that thread, once, with how it ended and whether nothing of it can be alive any more.
     """
 
-    def __init__(self, session: Any, order: Order, description: str, on_end: Callable[[Outcome, bool], None]) -> None:
-        self._context = session.sparkContext
+    def __init__(self, context: Any, order: Order, description: str, on_end: Callable[[Outcome, bool], None]) -> None:
+        self._context = context
         self._order = order
         self._description = description
         self._name = description.partition(":")[0]

@@ -22,13 +22,15 @@ from typing import Any
 
 from farshore.config.settings import FlowSettings, Settings
 from farshore.control.cycles import true_cycles
-from farshore.dataplane.spark import Java, close_session, cores_of, open_session, refuse_conflicts
+from farshore.dataplane.spark import Java, close_context, cores_of, open_context
+from farshore.dataplane.spark_settings import refuse_conflicts
 from farshore.driver.assembly import FlowParts
 from farshore.driver.cores import Cores, slots_at_most
-from farshore.driver.figures import FlowFigures, FlowStatus
+from farshore.driver.figures import FlowFigures, FlowState, FlowStatus
 from farshore.driver.flow import FlowDriver
 from farshore.driver.loop import DriverLoop
 from farshore.driver.spark_slots import SparkSlots
+from farshore.driver.waits import TOLD_AFTER_SECONDS, Waits
 from farshore.errors import ConfigError, FarshoreError, SparkUnavailable
 from farshore.model import Flow
 from farshore.threads import in_thread
@@ -66,7 +68,7 @@ class Service:
         self._once = once
         self._jvm_log = jvm_log
         self._java = Java()
-        self._session: Any = None
+        self._context: Any = None
         self._loop = DriverLoop(on_hang=self._java.kill)
         self._stopped = False
         self._running: concurrent.futures.Future[None] | None = None
@@ -114,8 +116,8 @@ class Service:
         give_up_at = time.monotonic() + within
         try:
             self._stop_flows(within)
-            if self._session is not None:
-                close_session(self._session, max(0.3, give_up_at - time.monotonic()))
+            if self._context is not None:
+                close_context(self._context, max(0.3, give_up_at - time.monotonic()))
         finally:
             self._java.kill()
             self._loop.stop()
@@ -157,7 +159,7 @@ class Service:
     async def _drive(self) -> None:
         copying = [flow for flow in self._flows if flow.copies]
         slots = {flow.flow: self._slots_at_most(flow, len(copying)) for flow in copying}
-        session = asyncio.create_task(self._open_session(sum(slots.values()))) if slots else None
+        session = asyncio.create_task(self._open_context(sum(slots.values()))) if slots else None
         parts = {flow.flow: FlowParts(flow) for flow in self._flows}
         try:
             await self._run_flows(parts, session, slots)
@@ -175,20 +177,41 @@ class Service:
         self._drivers = [
             FlowDriver(each.work(submit, slots.get(flow, 0), cores, once=self._once)) for flow, each in parts.items()
         ]
-        watching = asyncio.create_task(self._watch(session, cores)) if session is not None else None
+        beside = [asyncio.create_task(self._tell_what_takes_long(session))]
+        if session is not None:
+            beside.append(asyncio.create_task(self._watch(session, cores)))
         await asyncio.gather(*(driver.run() for driver in self._drivers))
-        if watching is not None:
-            watching.cancel()
+        for task in beside:
+            task.cancel()
 
     def _slots_at_most(self, flow: FlowSettings, flows: int) -> int:
         assert flow.source is not None
         return slots_at_most(flow.source.tasks_max, self._master, flows)[0]
 
-    async def _open_session(self, slots: int) -> Any:
-        self._session = await in_thread(
-            lambda: open_session(self._master, slots, self._java, conf=self._spark, jvm_log=self._jvm_log), "Spark"
+    async def _open_context(self, slots: int) -> Any:
+        self._context = await in_thread(
+            lambda: open_context(self._master, slots, self._java, conf=self._spark, jvm_log=self._jvm_log), "Spark"
         )
-        return self._session
+        return self._context
+
+    async def _tell_what_takes_long(self, session: asyncio.Task[Any] | None) -> None:
+        """Until every flow has come so far as to copy, or to wait for another who does."""
+        waits, loop, begun = Waits(), asyncio.get_running_loop(), set[str]()
+        while len(begun) < len(self._drivers):
+            waiting = {}
+            for driver in self._drivers:
+                flow, state = driver.status.flow, driver.figures.state
+                if state is FlowState.STARTING:
+                    waiting[flow] = "the first answers of both clusters, and their internal topics"
+                elif state is not FlowState.WAITING:
+                    begun.add(flow)
+                elif driver.replication is not None:  # before that it is a trouble, which was logged
+                    waiting[flow] = driver.status.state
+            if session is not None and not session.done():
+                waiting["Spark"] = f"starting on {self._master or 'this machine'}"
+            for name, what in waits.note(waiting, loop.time()):
+                _log.info("%s: this takes longer than %.0f s: %s", name, TOLD_AFTER_SECONDS, what)
+            await asyncio.sleep(_LOOK_AT_SPARK_SECONDS / 2)
 
     async def _watch(self, session: asyncio.Task[Any], cores: Cores) -> None:
         """Until Spark cannot be had, or has ended: then all flows end."""

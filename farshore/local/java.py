@@ -1,4 +1,4 @@
-"""The Java of this machine: brokers and Kafka's own tools need one, Farshore itself does not."""
+"""The Java of this machine: Spark needs one, and so do brokers and Kafka's own tools."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def find_java() -> Java:
     version = int(stated.group(1))
     if version < OLDEST_USABLE:
         raise JavaMissing(
-            f"{executable} is Java {version}, Kafka's brokers need {OLDEST_USABLE} or newer: {INSTALL_HINT}"
+            f"{executable} is Java {version}, Spark and Kafka's brokers need {OLDEST_USABLE} or newer: {INSTALL_HINT}"
         )
     return Java(executable, version, banner)
 

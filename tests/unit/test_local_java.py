@@ -50,7 +50,8 @@ def test_an_old_java_is_named_with_its_version(
 ) -> None:
     install(tmp_path, banner)
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))
-    with pytest.raises(JavaMissing, match=rf"bin/java is Java {version}, Kafka's brokers need 17 or newer: install"):
+    said = rf"bin/java is Java {version}, Spark and Kafka's brokers need 17 or newer: install"
+    with pytest.raises(JavaMissing, match=said):
         find_java()
 
 
