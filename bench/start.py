@@ -26,7 +26,7 @@ _LOOK_EVERY_SECONDS = 0.02
 _COPIED_WITHIN_SECONDS = 120.0
 _PROCESSES = {
     "Java": "org.apache.spark.deploy.SparkSubmit",
-    "slots begin": "farshore.dataplane.daemon",
+    "slots' process": "-m\0farshore.dataplane.daemon",
 }
 """What Farshore starts, by what its command line holds: Spark, and the process that loads what slots need."""
 

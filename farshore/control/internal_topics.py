@@ -30,7 +30,7 @@ from farshore.control.topic_configs import (
     made_by_others,
     why_refused,
 )
-from farshore.errors import KafkaError
+from farshore.errors import KafkaError, RequestRefused
 from farshore.kafka.admin import Admin, Outcomes
 from farshore.kafka.facts import NewTopic
 from farshore.naming import HEARTBEATS, board_topic, ledger_topic
@@ -85,11 +85,13 @@ class InternalTopic:
 
 @dataclass(frozen=True, slots=True)
 class InternalTopicProblem:
-    """A topic that is not as it should be. If `missing` it is not there at all, else it works, but may lose records."""
+    """A topic that is not as it should be. If `missing` it is not there at all, else it works, but may lose records.
+    `hopeless`: as long as neither the file nor the brokers' settings change, it cannot be made."""
 
     topic: InternalTopic
     reason: str
     missing: bool
+    hopeless: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,7 +163,8 @@ async def ensure_internal_topics(flow: FlowSettings, source: Admin, target: Admi
                 created.append(topic)
                 partitions[name] = topic.partitions
             elif name not in there:
-                problems.append(InternalTopicProblem(topic, _why(error, topic, brokers), missing=True))
+                hopeless = isinstance(error, RequestRefused) and not error.retriable
+                problems.append(InternalTopicProblem(topic, _why(error, topic, brokers), True, hopeless))
         found = {name: there[name] for name in wanted if name in there and name not in partitions}
         partitions |= found
         problems += await _at_risk(cluster, [wanted[name] for name in found])

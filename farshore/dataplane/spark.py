@@ -96,6 +96,18 @@ def runs_here(master: str | None) -> bool:
     return master is None or master.startswith("local")
 
 
+def warm_up(context: Any, workers: int) -> None:
+    """Let executors load what slots need before there are any: a second that a flow which is taken over need not wait.
+    Blocks until so many tasks have run; raises nothing."""
+    with contextlib.suppress(Exception):  # Spark ends meanwhile, or has no cores
+        context.setJobGroup("farshore", "load what slots need")
+        context.parallelize(range(workers), workers).foreachPartition(_nothing)
+
+
+def _nothing(_: Iterator[int]) -> None:
+    """What a worker is started for is done by then."""
+
+
 class Java:
     """The Java process of a context, from the moment that it is launched, so that it can be ended at any moment."""
 

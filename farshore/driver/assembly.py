@@ -11,7 +11,7 @@ from farshore.control.topics import TopicSync, sync_topics
 from farshore.dataplane.assignment import Copied
 from farshore.dataplane.task import Order
 from farshore.driver.cores import Cores
-from farshore.driver.parts import FlowWork, Lock
+from farshore.driver.parts import TOPIC_MISSING, FlowWork, Lock
 from farshore.driver.replication import Copies
 from farshore.driver.slot_jobs import OnEnd, OrderOf, SlotJob, Submit
 from farshore.driver.slot_orders import copied_of, exactly_once_of, order_of
@@ -78,9 +78,11 @@ class FlowParts:
             if problem.reason not in self._told:
                 _log.warning("%s: %s", flow, problem.reason)
         self._told = {problem.reason for problem in ensured.problems}
-        missing = [each.reason for each in ensured.problems if each.missing and each.topic.purpose in _NEEDED]
+        missing = [each for each in ensured.problems if each.missing and each.topic.purpose in _NEEDED]
         if missing:
-            raise RequestRefused(missing[0], cluster=flow.target, code="INTERNAL_TOPIC_MISSING", retriable=True)
+            worst = max(missing, key=lambda each: each.hopeless)
+            retriable = not worst.hopeless
+            raise RequestRefused(worst.reason, cluster=flow.target, code=TOPIC_MISSING, retriable=retriable)
 
     def new_target(self) -> RawCluster:
         settings = self._settings

@@ -14,7 +14,7 @@ from farshore.dataplane.picture import BoardWatch, read_picture
 from farshore.dataplane.trouble import Trouble
 from farshore.driver.figures import FlowFigures, FlowState, FlowStatus
 from farshore.driver.holding import Facts, Step, next_step
-from farshore.driver.parts import FlowWork, Held, Upkeep
+from farshore.driver.parts import TOPIC_MISSING, FlowWork, Held, Upkeep
 from farshore.driver.replication import Replication
 from farshore.driver.takeover import Taken, take_over
 from farshore.errors import AuthenticationFailed, FarshoreError, KafkaError, RequestRefused
@@ -135,7 +135,7 @@ class FlowDriver:
                 # Once it worked, a password that is refused may be one that is being changed.
                 reason, final = str(error), self._work.once or not self._was_held
             except FarshoreError as error:
-                reason, final = str(error), self._work.once
+                reason, final = str(error), self._work.once or (not self._was_held and _is_hopeless(error))
             except Exception as error:
                 # A fault of our own must not end a flow without a word.
                 _log.exception("%s: this is a fault in Farshore, please report it", self._flow)
@@ -424,3 +424,8 @@ async def _end_all(tasks: Sequence[asyncio.Task[None]]) -> None:
     for task in tasks:
         task.cancel()
     await asyncio.gather(*tasks, return_exceptions=True)
+
+
+def _is_hopeless(error: FarshoreError) -> bool:
+    """The brokers will never make a topic that is needed."""
+    return isinstance(error, RequestRefused) and error.code == TOPIC_MISSING and not error.retriable

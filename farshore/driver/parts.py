@@ -14,6 +14,9 @@ from farshore.errors import KafkaError
 from farshore.kafka.raw import RawCluster
 from farshore.model import Flow
 
+TOPIC_MISSING = "INTERNAL_TOPIC_MISSING"
+"""The code of a refusal to go on without an internal topic; not Kafka's."""
+
 
 class Lock(Protocol):
     """Of which one driver at a time has that of a flow. `refusal` is why it cannot be had, as far as that is known."""

@@ -16,13 +16,14 @@ import contextlib
 import logging
 import time
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
 from farshore.config.settings import FlowSettings, Settings
 from farshore.control.cycles import true_cycles
-from farshore.dataplane.spark import Java, close_context, cores_of, open_context
+from farshore.dataplane.spark import Java, close_context, cores_of, open_context, runs_here, warm_up
 from farshore.dataplane.spark_settings import refuse_conflicts
 from farshore.driver.assembly import FlowParts
 from farshore.driver.cores import Cores, slots_at_most
@@ -215,11 +216,14 @@ class Service:
 
     async def _watch(self, session: asyncio.Task[Any], cores: Cores) -> None:
         """Until Spark cannot be had, or has ended: then all flows end."""
-        loop = asyncio.get_running_loop()
+        loop, warming = asyncio.get_running_loop(), None
         try:
             opened = await asyncio.shield(session)
             while (found := await in_thread(lambda: cores_of(opened), "a look at Spark")) is not None:
                 cores.note(found, loop.time())
+                if found and warming is None:
+                    workers = 1 if runs_here(self._master) else found  # of which every executor gets some
+                    warming = loop.create_task(in_thread(partial(warm_up, opened, workers), "Python workers"))
                 await asyncio.sleep(_LOOK_AT_SPARK_SECONDS)
             self.error = SparkUnavailable(_SPARK_ENDED)
             _log.error(_SPARK_ENDED)

@@ -221,9 +221,25 @@ class Farshore:
 
 
 def workers_of(pid: int) -> list[int]:
-    """The process ids of the Python workers below this process: the children of Spark's daemon that forks them."""
+    """The process ids of the Python workers below this process that have a slot: of the children of Spark's daemon that
+    forks them, those with an event loop. Others are idle."""
     daemons = (each for each in descendants_of(pid) if is_daemon(each))
-    return [worker for daemon in daemons for worker in children_of(daemon)]
+    return [worker for daemon in daemons for worker in children_of(daemon) if _has_event_loop(worker)]
+
+
+def _has_event_loop(pid: int) -> bool:
+    try:
+        files = list(Path(f"/proc/{pid}/fd").iterdir())
+    except OSError:  # it has ended
+        return False
+    return any("eventpoll" in _link(each) for each in files)
+
+
+def _link(file: Path) -> str:
+    try:
+        return str(file.readlink())
+    except OSError:  # it was closed meanwhile
+        return ""
 
 
 def processes() -> dict[int, tuple[int, str]]:

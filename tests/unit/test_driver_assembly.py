@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from configs import CLUSTERS, ReadText, flow_of, read_text
 
 from farshore.config import FlowSettings
@@ -33,6 +34,19 @@ def test_a_flow_starts_only_where_the_topics_are_that_its_slots_and_its_lock_nee
     needed = {topic.name for topic in wanted if not _starts_without(settings, topic)}
     assert needed == {BOARD, POSITIONS, LEDGER, SYNCS}
     assert {topic.name for topic in wanted} - needed == {"heartbeats", "A.checkpoints.internal"}
+
+
+@pytest.mark.parametrize("hopeless", [True, False])
+def test_a_topic_that_brokers_will_never_make_is_no_reason_to_wait(read_text: ReadText, hopeless: bool) -> None:
+    settings = flow_of(read_text(CLUSTERS + "A->B.enabled = true"))
+    waiting, refused = (topic for topic in wanted_internal_topics(settings) if topic.name in (BOARD, POSITIONS))
+    problems = (
+        InternalTopicProblem(waiting, "not now", missing=True),
+        InternalTopicProblem(refused, "never", missing=True, hopeless=hopeless),
+    )
+    with pytest.raises(RequestRefused, match="never" if hopeless else "not now") as raised:
+        FlowParts(settings).check(InternalTopics(problems=problems))
+    assert raised.value.retriable is not hopeless
 
 
 def test_topics_that_are_vital_to_the_check_are_needed_to_start(
