@@ -33,7 +33,6 @@ STRIMZI_IDENTITY_POLICY = "io.strimzi.kafka.connect.mirror.IdentityReplicationPo
 LIKE_IDENTITY = (
     "com.amazonaws.kafka.samples.CustomMM2ReplicationPolicy",
     "ch.mawileo.kafka.mm2.PrefixlessReplicationPolicy",
-    "ch.mawileo.kafka.mm2.IdentityReplicationPolicy",
     "com.kafka.mirror.PrefixlessReplicationPolicy",
 )
 IDENTITY_POLICIES = (IDENTITY_POLICY, STRIMZI_IDENTITY_POLICY, *LIKE_IDENTITY)

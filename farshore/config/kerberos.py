@@ -20,8 +20,7 @@ _SERVICE = "sasl.kerberos.service.name"
 class Kerberos:
     """Whose ticket is shown to the brokers, which are `service`.
 
-    With a `keytab` a ticket is got by it (empty: the default one), else there is one in the cache: that file, or the
-    user's own.
+    With a `keytab` a ticket is got by it, else there is one in the cache: that file, or the user's own.
     """
 
     service: str
@@ -41,8 +40,8 @@ def read_kerberos(keys: ConnectionKeys, options: Mapping[str, str]) -> Kerberos 
         complaint = f"{JAAS}: serviceName is {service}, but {_SERVICE} is {named}: leave out one of them"
     elif not service and not named:
         complaint = f"{_SERVICE} is missing: the Kerberos name of the brokers, mostly kafka"
-    elif _is_true(options, "useKeyTab") and not principal:
-        complaint = f"{JAAS} has no option principal, whose key is to be found in the keytab"
+    elif _is_true(options, "useKeyTab") and not (principal and keytab):
+        complaint = f"{JAAS} has useKeyTab=true, which needs the options keyTab and principal"
     elif not _is_true(options, "useKeyTab") and not _is_true(options, "useTicketCache"):
         complaint = (
             f"{JAAS} needs useKeyTab=true with keyTab and principal, or useTicketCache=true, since nobody is there "
@@ -55,7 +54,7 @@ def read_kerberos(keys: ConnectionKeys, options: Mapping[str, str]) -> Kerberos 
         return Kerberos(service or named or "", principal, ticket_cache=options.get("ticketCache"))
     if keytab is not None and not Path(keytab.removeprefix("FILE:")).exists():
         keys.absent(JAAS, f"{JAAS}: the keytab {keytab} is not there")
-    return Kerberos(service or named or "", principal, keytab or "")
+    return Kerberos(service or named or "", principal, keytab)
 
 
 def kerberos_is_installed() -> bool:

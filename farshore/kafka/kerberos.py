@@ -26,7 +26,6 @@ class KerberosLogin(SaslGSSAPIAuthenticator):  # type: ignore[misc]
 
     def __init__(self, loop: asyncio.AbstractEventLoop, login: Kerberos, host: str) -> None:
         self._login = login
-        self._host = host
         super().__init__(loop=loop, principal=f"{login.service}@{host}")
 
     async def step(self, payload: bytes | None) -> Any:
@@ -55,9 +54,7 @@ class KerberosLogin(SaslGSSAPIAuthenticator):  # type: ignore[misc]
         store: dict[str, str] = {}
         if login.keytab is not None:
             # A cache of its own, in memory: nobody else's ticket is taken, or written over.
-            store["ccache"] = f"MEMORY:farshore-{login.principal}"
-            if login.keytab:
-                store["client_keytab"] = login.keytab
+            store = {"ccache": f"MEMORY:farshore-{login.principal}", "client_keytab": login.keytab}
         elif login.ticket_cache:
             store["ccache"] = login.ticket_cache
         return gssapi.Credentials(name=name, usage="initiate", store=store or None)

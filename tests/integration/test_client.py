@@ -8,6 +8,7 @@ import random
 import re
 import subprocess
 import sys
+import time
 import uuid
 from pathlib import Path
 
@@ -225,6 +226,9 @@ def test_the_example_consumer_goes_on_in_the_other_data_centre(
             wait_until(lambda: said("here ProductA-0@19: b'19'"), "all records read")
             lost.close()
             wait_until(lambda: said(f"there {alias}.ProductA-0@29: b'29'"), "the rest read on the other side")
+            told = len(log.read_text())
+            time.sleep(3)
+            assert log.read_text()[told:] == ""  # the consumer that lost its brokers no longer looks for them
         finally:
             consumer.kill()
     finally:

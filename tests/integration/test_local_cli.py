@@ -103,7 +103,8 @@ def test_clusters_in_the_background_are_listed_and_taken_down_one_by_one(program
 
     again = program.run("up", "B:3")
     assert again.returncode == 1
-    assert again.stderr == ("farshore: a cluster named B is already running: end it with `farshore local down B`\n")
+    said = again.stderr.splitlines()
+    assert said[-1] == "farshore: a cluster named B is already running: end it with `farshore local down B`"
 
     assert program.run("down", "A").stdout == "Ended: A\n"
     assert [each["name"] for each in program.running()] == ["B"]

@@ -33,7 +33,7 @@ def kerberos(monkeypatch: pytest.MonkeyPatch) -> None:
             'useKeyTab=true storeKey=true keyTab="mm2.properties" principal="mm@X"',
             Kerberos("kafka", "mm@X", "mm2.properties"),
         ),
-        ('useKeyTab=true principal="mm@X" serviceName="kafka"', Kerberos("kafka", "mm@X", "")),
+        ('useTicketCache=true serviceName="kafka"', Kerberos("kafka")),
         ("useTicketCache=true renewTGT=true", Kerberos("kafka")),
         ('useTicketCache=true ticketCache="/tmp/t" principal="mm@X"', Kerberos("kafka", "mm@X", None, "/tmp/t")),
     ],
@@ -54,7 +54,7 @@ def test_gssapi_is_what_is_meant_where_no_mechanism_is_named(read_text: ReadText
 @pytest.mark.parametrize(
     ("options", "complaint"),
     [
-        ("useKeyTab=true", "has no option principal"),
+        ('useKeyTab=true principal="mm@X"', "has useKeyTab=true, which needs the options keyTab and principal"),
         ('principal="mm@X"', "needs useKeyTab=true with keyTab and principal, or useTicketCache=true"),
         ('useTicketCache=true serviceName="other"', "serviceName is other, but sasl.kerberos.service.name is kafka"),
         ('useKeyTab=true principal="mm@X" keyTab="/nowhere"', "the keytab /nowhere is not there"),
