@@ -3,6 +3,8 @@
     farshore run examples/failover/mm2.properties
     python examples/failover/consumer.py --group products
 
+It needs Farshore and, as applications do, a Kafka client of its own: pip install confluent-kafka.
+
 It reads ProductA in the data centre `source` and commits after each record. When no broker there has answered for a
 while, it asks the cluster `target` where its group goes on, and reads the copy, source.ProductA, from there. Nothing
 is left out; what was read after the last checkpoint is read twice.

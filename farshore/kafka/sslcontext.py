@@ -1,4 +1,4 @@
-"""TLS settings of a cluster to Python's own TLS, for connections that librdkafka does not make."""
+"""TLS settings of a cluster to Python's own TLS."""
 
 from __future__ import annotations
 

@@ -158,6 +158,7 @@ class Demo:
             writer = SteadyWriter(
                 flow.source.source.admin.connection,
                 topic=topic.name,
+                partitions=topic.partitions,
                 rate=self._rate,
                 records=log_records(seed=number),
                 client_id=f"{topic.name}-producer",

@@ -8,8 +8,6 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
-from confluent_kafka import KafkaException
-from confluent_kafka.admin import AdminClient
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec
@@ -17,7 +15,9 @@ from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption,
 
 from farshore.config.entries import Entry, Findings, Origin
 from farshore.config.security import Connection, read_connection
-from farshore.kafka.clients import librdkafka_config
+from farshore.config.settings import AdminTuning, Client
+from farshore.errors import AuthenticationFailed
+from farshore.kafka.cluster import Cluster as KafkaCluster
 from farshore.local import Cluster, Security, started
 from farshore.local.certificates import StoreKind
 from farshore.local.java import Java
@@ -38,22 +38,21 @@ def connection_of(properties: Mapping[str, str]) -> Connection:
     return connection
 
 
+def reached(properties: Mapping[str, str]) -> KafkaCluster:
+    return KafkaCluster("A", Client(connection_of(properties), AdminTuning(timedelta(seconds=20), ""), ()))
+
+
 def brokers_seen(properties: Mapping[str, str]) -> int:
     """How many brokers a client with these properties gets to know."""
-    config = librdkafka_config(connection_of(properties)) | {"log_level": 0}
-    return len(AdminClient(config).list_topics(timeout=20).brokers)
+    with reached(properties) as cluster:
+        return len(cluster.describe().brokers)
 
 
 def kept_out(properties: Mapping[str, str]) -> str:
     """Asserts that a client with these properties learns nothing; what it is told instead."""
-    said: list[str] = []
-    config = librdkafka_config(connection_of(properties))
-    config |= {"log_level": 0, "error_cb": lambda error: said.append(str(error))}
-    client = AdminClient(config)
-    with pytest.raises(KafkaException):
-        client.list_topics(timeout=5)
-    client.poll(0)
-    return " ".join(said)
+    with reached(properties) as cluster, pytest.raises(AuthenticationFailed) as raised:
+        cluster.describe()
+    return str(raised.value)
 
 
 @pytest.fixture(scope="module")

@@ -8,12 +8,12 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
-from confluent_kafka.admin import AdminClient
 
 from farshore.config.entries import Entry, Findings, Origin, Severity
 from farshore.config.secret import Secret
 from farshore.config.security import Connection, Plain, Protocol, Scram, Security, Tls, read_connection
-from farshore.kafka.clients import librdkafka_config
+from farshore.kafka.raw_connection import Login
+from farshore.kafka.sslcontext import ssl_context
 from farshore.local.certificates import Authority, StoreKind
 
 MARKER = "marker-geheim"
@@ -128,7 +128,7 @@ class TestTls:
     def test_defaults_are_javas(self) -> None:
         tls = tls_of({})
         assert tls == Tls()
-        assert librdkafka_config(Connection(("a:1",), Security(Protocol.SSL, tls)))["ssl.ca.location"] == "probe"
+        assert ssl_context(tls).verify_mode is ssl.CERT_REQUIRED
 
     def test_protocol_in_any_case(self) -> None:
         assert reads({"security.protocol": " ssl "}).security.protocol is Protocol.SSL
@@ -143,7 +143,7 @@ class TestTls:
         assert tls.certificate_pem in texts[1]
         assert tls.key_pem is not None
         assert tls.key_pem.reveal() in texts[1]
-        AdminClient(librdkafka_config(Connection(("localhost:1",), Security(Protocol.SSL, tls))))
+        assert ssl_context(tls).get_ca_certs()
 
     def test_inline_texts(self, authority: Authority) -> None:
         trusted, both = inline(authority)
@@ -200,7 +200,8 @@ class TestTls:
         properties = {"bootstrap.servers": "a:1", "security.protocol": "SSL"}
         connection, said = read({**properties, "ssl.endpoint.identification.algorithm": ""})
         assert connection is not None
-        assert librdkafka_config(connection)["ssl.endpoint.identification.algorithm"] == "none"
+        assert connection.security.tls is not None
+        assert not ssl_context(connection.security.tls).check_hostname
         assert ":3: note: ssl.endpoint.identification.algorithm is empty" in said[0]
 
     @pytest.mark.parametrize(
@@ -234,8 +235,7 @@ class TestTls:
         ssl.create_default_context().set_ciphers(":".join(tls.cipher_suites))
         only_new = tls_of({"ssl.cipher.suites": "TLS_AES_128_GCM_SHA256"})
         assert only_new.minimum_version == ssl.TLSVersion.TLSv1_3
-        config = librdkafka_config(Connection(("a:1",), Security(Protocol.SSL, only_new)))
-        assert "ssl.cipher.suites" not in config
+        assert ssl_context(only_new).minimum_version == ssl.TLSVersion.TLSv1_3
 
     def test_dates_and_missing_issuers_are_warned_of(self, tmp_path: Path) -> None:
         from datetime import UTC, datetime, timedelta
@@ -273,18 +273,16 @@ class TestLogin:
     def test_plain(self) -> None:
         connection = reads(login("PLAIN", PLAIN, f'username="token" password="{MARKER}"'))
         assert connection.security.sasl == Plain("token", Secret(MARKER))
-        config = librdkafka_config(connection)
-        assert (config["sasl.mechanism"], config["sasl.username"], config["sasl.password"]) == (
-            "PLAIN", "token", MARKER,
-        )  # fmt: skip
-        AdminClient(config)
+        options = Login(connection, client_id="me").options
+        assert (options["sasl_mechanism"], options["sasl_plain_username"]) == ("PLAIN", "token")
+        assert options["sasl_plain_password"] == MARKER
 
     @pytest.mark.parametrize("mechanism", ["SCRAM-SHA-256", "SCRAM-SHA-512"])
     def test_scram(self, mechanism: str) -> None:
         connection = reads(login(mechanism, SCRAM, f'username="u" password="{MARKER}"'))
         assert connection.security.sasl == Scram(mechanism, "u", Secret(MARKER))
         assert pickle.loads(pickle.dumps(connection)) == connection
-        AdminClient(librdkafka_config(connection))
+        assert Login(connection, client_id="me").options["sasl_mechanism"] == mechanism
 
     @pytest.mark.parametrize(
         ("properties", "expected"),

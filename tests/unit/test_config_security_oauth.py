@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import json
 import threading
@@ -13,7 +14,6 @@ from typing import Any, ClassVar
 from urllib.parse import parse_qs
 
 import pytest
-from confluent_kafka.admin import AdminClient
 
 from farshore.config.entries import Entry, Findings, Origin, Severity
 from farshore.config.secret import Secret
@@ -28,7 +28,7 @@ from farshore.config.security import (
     read_connection,
 )
 from farshore.errors import TokenRefused
-from farshore.kafka.clients import librdkafka_config
+from farshore.kafka.raw_connection import Login
 from farshore.kafka.tokens import fetch_token
 from farshore.local.certificates import Authority
 
@@ -254,9 +254,15 @@ class TestTokens:
         assert claims["exp"] - claims["iat"] == pytest.approx(60)
 
 
-def test_librdkafka_asks_for_the_token(issuer: str) -> None:
-    Issuer.answers = [(200, {"access_token": jwt(exp=int(time.time()) + 90, sub="me")})]
+def test_all_connections_share_a_token(issuer: str) -> None:
+    value = jwt(exp=int(time.time()) + 90, sub="me")
+    Issuer.answers = [(200, {"access_token": value})]
     connection, _ = read(f'clientId=c clientSecret="{MARKER}"', **{URL: issuer})
     assert connection is not None
-    AdminClient(librdkafka_config(connection) | {"log_level": 0})
+    provider = Login(connection, client_id="me").options["sasl_oauth_token_provider"]
+
+    async def both() -> list[str]:
+        return [await provider.token(), await provider.token()]
+
+    assert asyncio.run(both()) == [value, value]
     assert len(Issuer.asked) == 1

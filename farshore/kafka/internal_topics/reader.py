@@ -1,7 +1,7 @@
 """Reading a small internal topic whole, from its beginning to its end.
 
-Without a group: librdkafka's consumer insists on one and asks for its coordinator, whereupon the brokers of a new
-cluster make `__consumer_offsets`. Who only looks shall leave no traces.
+Without a group: one who asks for its coordinator lets the brokers of a new cluster make `__consumer_offsets`. A reader
+leaves no traces.
 """
 
 from __future__ import annotations
