@@ -15,14 +15,14 @@ from farshore.kafka.raw import IsolationLevel, RawCluster
 from farshore.model import TopicPartition
 from farshore.ops.flows import copying_of, on_target, reset_policy
 
-_WITHIN_SECONDS = 3.5
 
-
-def backlogs_of(flow: FlowSettings, shares: Mapping[int, Collection[TopicPartition]]) -> dict[int, Backlog]:
-    """Of each share, by the positions on the target and the ends of the logs on the source. Takes some seconds at most;
-    what the clusters do not tell by then is not known."""
+def backlogs_of(
+    flow: FlowSettings, shares: Mapping[int, Collection[TopicPartition]], within: float
+) -> dict[int, Backlog]:
+    """Of each share, by the positions on the target and the ends of the logs on the source. What the clusters do not
+    tell `within` so many seconds is not known."""
     try:
-        return asyncio.run(_backlogs(flow, shares))
+        return asyncio.run(_backlogs(flow, shares, within))
     except (FarshoreError, TimeoutError):
         return dict.fromkeys(shares, UNKNOWN)
 
@@ -36,12 +36,14 @@ def has_run(flow: FlowSettings) -> bool:
     return any(resume.lineage is not None and resume.lineage.generation > 0 for resume in read.values())
 
 
-async def _backlogs(flow: FlowSettings, shares: Mapping[int, Collection[TopicPartition]]) -> dict[int, Backlog]:
+async def _backlogs(
+    flow: FlowSettings, shares: Mapping[int, Collection[TopicPartition]], within: float
+) -> dict[int, Backlog]:
     consumer = copying_of(flow).source.consumer
     limits = Limits(isolation_level=IsolationLevel[consumer.tuning.isolation_level.upper()], reset=reset_policy(flow))
     names = flow.flow
     async with (
-        asyncio.timeout(_WITHIN_SECONDS),
+        asyncio.timeout(within),
         RawCluster(consumer.connection, alias=names.source, client_id="farshore") as source,
         RawCluster(flow.worker.connection, alias=names.target, client_id="farshore") as target,
     ):

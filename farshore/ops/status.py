@@ -25,6 +25,8 @@ NOT_STARTED = "planned, not started"
 
 _ANSWER_SECONDS = 5.0
 _LISTEN_SECONDS = 30.0
+_SPARE_SECONDS, _LEAST_SECONDS = 0.5, 2.0
+"""To ask for the lag there is what is left of the time for an answer, or at least the second."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,6 +109,7 @@ class _Asked:
 
     def __init__(self, flow: FlowSettings) -> None:
         self._flow = flow
+        self._began = time.monotonic()
         self._found: FlowStatus | None = None
         self._was_read = threading.Event()
         self._thread = threading.Thread(target=self._ask, name=f"status of {flow.flow}", daemon=True)
@@ -147,7 +150,8 @@ class _Asked:
         unknown = {s.report.slot: s.partitions for s in found.slots if s.backlog.offsets is None and s.partitions}
         if not unknown:
             return found
-        asked = backlogs_of(self._flow, unknown)
+        left = self._began + _ANSWER_SECONDS - _SPARE_SECONDS - time.monotonic()
+        asked = backlogs_of(self._flow, unknown, max(_LEAST_SECONDS, left))
         slots = (replace(s, backlog=asked.get(s.report.slot, s.backlog)) for s in found.slots)
         return replace(found, slots=tuple(slots))
 

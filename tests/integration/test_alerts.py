@@ -219,7 +219,7 @@ def test_status_says_how_it_stands_and_answers_soon_with_a_cluster_dead(story: S
     assert told["refused"]["problem"] == "partitions in trouble: 1"
     assert told["refused"]["lag"] == 1
     for situation in ("target away", "source away"):
-        assert told[situation]["took"] < 8, situation
+        assert told[situation]["took"] < 7, situation
 
 
 def test_what_is_left_is_said_at_the_end_and_by_status_of_a_stopped_flow(story: Story) -> None:
