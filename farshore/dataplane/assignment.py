@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from farshore.dataplane.cargo import Target
 from farshore.kafka.raw import At, IsolationLevel
-from farshore.model import Lineage, TopicPartition
+from farshore.model import Lineage, Run, TopicPartition
 from farshore.wire.batch import Codec
 
 SKIPPED_BY_HAND = "skipped by hand"
@@ -47,12 +47,13 @@ class Copied:
 class Resume:
     """Where to go on: the next upstream offset, and of which logs that was said; None if MirrorMaker 2 said it.
 
-    `noted`: it is what the position's record says.
+    `noted`: it is what the position's record says. `earlier` are runs before the lineage's that are noted nowhere.
     """
 
     next_offset: int
     lineage: Lineage | None = None
     noted: bool = True
+    earlier: tuple[Run, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import logging
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Container, Iterable
+from dataclasses import dataclass, replace
 from typing import TypeGuard
 
 from farshore.clock import Clock
@@ -72,6 +72,16 @@ class Books:
         return flow.source if self.cluster is None else self.cluster
 
 
+@dataclass(frozen=True, slots=True)
+class FlowPositions:
+    """What is known of the positions of a flow as a whole. `any`: there are some. `doubted`: their topic was deleted
+    while the flow ran, so that one that is not there may have been. `deleted` have been taken away on purpose."""
+
+    any: bool = False
+    doubted: bool = False
+    deleted: frozenset[TopicPartition] = frozenset()
+
+
 class Bookkeeper:
     """Of one flow, over the clients of its two clusters. One call at a time; beside it `write_syncs`."""
 
@@ -82,10 +92,36 @@ class Bookkeeper:
         self._to_target = InternalWriter(target, clock)
         self._to_syncs = InternalWriter(source if books.syncs_on_source else target, clock)
         self._warned = False
+        self._remembered: dict[TopicPartition, Resume] = {}
+        self.notices: list[board.Notice] = []
+        """To be told with the next report."""
+        self.known = FlowPositions()
 
     async def positions(self) -> dict[TopicPartition, Resume]:
-        """Where every partition of the flow stands, as its position says."""
-        return await read_positions(self._books, self._flow, self._target, self._skipped)
+        """Where every partition of the flow stands, as its position says; what we wrote ourselves counts where the
+        topic has lost it."""
+        deleted: set[TopicPartition] = set()
+        found = await read_positions(self._books, self._flow, self._target, self._skipped, deleted.add)
+        self.known = replace(self.known, any=bool(found), deleted=frozenset(deleted - found.keys()))
+        return {**self._remembered, **found}
+
+    def doubt_positions(self) -> None:
+        """Their topic was deleted while the flow ran."""
+        self.known = replace(self.known, doubted=True)
+
+    def remember(self, notes: Notes) -> None:
+        """They are written, for good."""
+        for partition, last, lineage in notes.positions:
+            self._remembered[partition] = Resume(last + 1, lineage)
+
+    def forget(self, partitions: Iterable[TopicPartition]) -> None:
+        """They may be written by others from now on, or what we wrote may not be so."""
+        for partition in partitions:
+            self._remembered.pop(partition, None)
+
+    def keep_only(self, partitions: Container[TopicPartition]) -> None:
+        """All others are released."""
+        self.forget([each for each in self._remembered if each not in partitions])
 
     def _skipped(self, record: Record, error: MalformedRecord) -> None:
         if not self._warned:
@@ -99,6 +135,7 @@ class Bookkeeper:
         records = self.records(notes)
         if records:
             await self._to_target.write(records)
+        self.remember(notes)
 
     async def write_gaps(self, notes: Notes) -> None:
         """To the board. A gap that is found again, after a crash before its position was written, has the same key."""
@@ -158,10 +195,11 @@ async def read_positions(
     flow: Flow,
     target: RawCluster,
     skipped: Callable[[Record, MalformedRecord], None] | None = None,
+    deleted: Callable[[TopicPartition], None] | None = None,
 ) -> dict[TopicPartition, Resume]:
     """Where every partition of the flow stands, as its position says. Raises KafkaError.
 
-    `skipped` is told of records that cannot be read.
+    `skipped` is told of records that cannot be read, `deleted` of partitions whose position somebody has taken away.
     """
     found: dict[TopicPartition, Resume] = {}
     for record in await read_position_records(books, flow, target):
@@ -174,9 +212,17 @@ async def read_positions(
         if _is_ours(position, books, flow):
             if position.offset is None:
                 found.pop(position.partition, None)
+                if deleted is not None:
+                    deleted(position.partition)
             else:
                 found[position.partition] = Resume(position.offset + 1, lineage_of(record))
     return found
+
+
+async def last_generation(books: Books, flow: Flow, target: RawCluster) -> int:
+    """The newest under which a position was written; 0 if none tells. Raises KafkaError."""
+    known = (resume.lineage for resume in (await read_positions(books, flow, target)).values())
+    return max((lineage.generation for lineage in known if lineage is not None), default=0)
 
 
 async def read_position_records(books: Books, flow: Flow, target: RawCluster) -> list[Record]:

@@ -82,9 +82,11 @@ class Committing(Flushing):
         try:
             await self._keeper.write_gaps(notes)
             await self._transaction.write(self._keeper.records(notes))
+            self._keeper.forget(partition for partition, *_ in notes.positions)  # until it is known what became of it
             answered = await self._transaction.commit()
         except KafkaError as error:
             raise StartOver(str(error)) from error
+        self._keeper.remember(notes)
         self._progress.wrote(replace(notes, syncs=()))
         if not answered:
             raise StartOver("it is committed, but the request to commit it may arrive once more")

@@ -12,6 +12,7 @@ from farshore.clock import Clock
 from farshore.dataplane.assignment import SKIPPED_BY_HAND, Gap, Resume
 from farshore.dataplane.in_hand import Entry, InHand, StartOver
 from farshore.dataplane.placing import Begin, RemoteLog, SourceLog, Stop, place
+from farshore.dataplane.rebuilding import Asked, Found, Rebuilding
 from farshore.dataplane.trouble import Kind, Trouble
 from farshore.errors import Fenced, KafkaError
 from farshore.kafka.raw import At, ClusterMetadata, EpochEnd, ListedOffset, ProducerIdentity, RawCluster
@@ -53,7 +54,10 @@ class _Facts:
 
 
 class Finding:
-    def __init__(self, source: RawCluster, target: RawCluster, hand: InHand, clock: Clock) -> None:
+    def __init__(
+        self, source: RawCluster, target: RawCluster, hand: InHand, clock: Clock, rebuilding: Rebuilding | None = None
+    ) -> None:
+        self._rebuilding = rebuilding
         self._source = source
         self._target = target
         self._hand = hand
@@ -170,6 +174,7 @@ class Finding:
         resumes = {e.partition: self._stands(e) for e in led}
         logs = {e.partition: e.logs for e in led}
         facts = await self._facts(source, target, led, resumes)
+        rebuilt = await self._rebuild([e for e in led if resumes[e.partition] is None], facts)
         for entry in led:
             if entry.logs != logs[entry.partition]:
                 continue  # leaders were found meanwhile: what was asked says nothing of the log as it is now
@@ -178,7 +183,22 @@ class Finding:
                 entry.trouble.begin(f"where its logs begin and end is not known: {failed}")
                 self._hand.stale.set()
             elif not entry.releasing and not entry.copy.in_flight:
-                await self._begin(entry, resumes[entry.partition], facts)
+                found = rebuilt.get(entry.partition, resumes[entry.partition])
+                if isinstance(found, Stop):
+                    entry.trouble.begin(found.reason, Kind.STOPPED)
+                elif isinstance(found, KafkaError):
+                    entry.trouble.begin(f"where it stood is not known: {found}")
+                else:
+                    await self._begin(entry, found, facts)
+
+    async def _rebuild(self, entries: Sequence[Entry], facts: _Facts) -> dict[TopicPartition, Found]:
+        """Of those without a position whose remote logs are not empty."""
+        asked = [
+            Asked(e.partition, e.remote, facts.source_log(e), e.remote_id, facts.remote_ends[e.remote].offset)
+            for e in entries
+            if facts.failure(e) is None and facts.remote_ends[e.remote].offset > 0
+        ]
+        return await self._rebuilding.find(asked) if asked and self._rebuilding is not None else {}
 
     def _stands(self, entry: Entry) -> Resume | None:
         """What is known of where it stands: by ourselves, once we have copied it, else by its position."""
@@ -266,7 +286,8 @@ class Finding:
         noted = placed.gap is None and (resume.noted if resume else hand.limits.reset is not At.LATEST)
         lineage = Lineage(0, entry.source_id, entry.remote_id, placed.epoch, placed.run)
         recorded = resume is not None
-        hand.progress.began(entry.partition, placed.offset, lineage, noted=noted, recorded=recorded)
+        earlier = resume.earlier if resume is not None else ()
+        hand.progress.began(entry.partition, placed.offset, lineage, noted=noted, recorded=recorded, earlier=earlier)
 
     async def new_producer(self) -> ProducerIdentity:
         return await self._target.init_producer_id()

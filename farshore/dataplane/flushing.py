@@ -213,9 +213,10 @@ class Flushing:
 
     async def report(self, state: str) -> None:
         """Soon or not at all: the next one tells more, and old figures would mislead."""
-        report = self._reporting.of(self._slot, self._progress, state)
+        report, notices = self._reporting.of(self._slot, self._progress, state), self._keeper.notices
         with contextlib.suppress(KafkaError):
-            await self._keeper.tell([report], _REPORT_WITHIN_SECONDS)
+            await self._keeper.tell([*notices, report], _REPORT_WITHIN_SECONDS)
+            del notices[:]
 
     async def _write(self, notes: Notes) -> None:
         """Gaps, positions and runs; syncs only after the runs that they follow."""

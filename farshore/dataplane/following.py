@@ -106,6 +106,7 @@ class Following:
         """Release what the plan does not hold, adapt what it holds, take what it adds. Again, if it failed half-way."""
         plan, slot, left_out = self._reporting.plan, self._slot, self._asides.now()
         wanted = {copied.partition: copied for copied in plan.copied if copied.partition not in left_out}
+        self._keeper.keep_only({copied.partition for copied in plan.copied})
         leaving = [partition for partition in slot.partitions if partition not in wanted]
         if leaving:
             await slot.release(leaving)

@@ -56,6 +56,7 @@ class Picture:
     heard_at: dict[int, float] = field(default_factory=dict)
     counted_gaps: dict[TopicPartition, board.Gaps] = field(default_factory=dict)
     single_gaps: dict[TopicPartition, dict[int, board.Gap]] = field(default_factory=dict)
+    notices: dict[tuple[str, str], board.Notice] = field(default_factory=dict)
     end: board.End | None = None
     upkeep: board.Upkeep | None = None
     upkeep_at: float = 0.0
@@ -96,6 +97,8 @@ class Picture:
                 of_partition[entry.begin] = entry
             case board.CountedGap():
                 self.single_gaps.get(entry.partition, {}).pop(entry.begin, None)
+            case board.Notice():
+                self.notices[entry.kind, entry.subject] = entry
             case board.End():
                 self.end = entry
             case _:
@@ -109,6 +112,13 @@ class Picture:
             for gap in list(gaps.values()):
                 found[partition] = found.get(partition, board.Gaps(partition, 0, 0, ())).with_gap(gap)
         return found
+
+    def notice(self, kind: board.NoticeKind, subject: str, text: str) -> board.Notice:
+        """The next of its kind about that, to be put on the board."""
+        before = self.notices.get((kind.value, subject))
+        new = board.Notice(kind.value, subject, before.times + 1 if before else 1, text, self.clock.wall())
+        self.notices[new.kind, new.subject] = new
+        return new
 
     def listened(self, caught_up: float) -> None:
         """All that was on the board at that instant has been heard."""
@@ -132,6 +142,7 @@ class Picture:
         self.plans = {**earlier.plans, **self.plans}
         if self.lease is None:
             self.lease, self.lease_at = earlier.lease, earlier.lease_at
+        self.notices = {**earlier.notices, **self.notices}
         self.end = self.end or earlier.end
         if self.upkeep is None:
             self.upkeep, self.upkeep_at = earlier.upkeep, earlier.upkeep_at

@@ -43,11 +43,18 @@ class _Track:
     in_ledger: Run | None = None
     synced: Run | None = None
     recorded: bool = True
+    ledger_lost: bool = False
 
     @property
     def told(self) -> Run | None:
         """The open run, if there is anything in it to be told of."""
         return self.open if self.open is not None and self.open.record_count else None
+
+    @property
+    def runs_due(self) -> tuple[Run, ...]:
+        """The open one only where the ledger has lost it."""
+        open = (self.told,) if self.ledger_lost and self.told is not None else ()
+        return (*self.closed, *open)
 
     def append(self, run: Run) -> None:
         joined = self.open.joined(run) if self.open else None
@@ -97,13 +104,22 @@ class Progress:
         self._noted_records = 0
 
     def began(
-        self, partition: TopicPartition, position: int, lineage: Lineage, *, noted: bool, recorded: bool = True
+        self,
+        partition: TopicPartition,
+        position: int,
+        lineage: Lineage,
+        *,
+        noted: bool,
+        recorded: bool = True,
+        earlier: Sequence[Run] = (),
     ) -> None:
         """Copying begins, or goes on elsewhere. The lineage's run is what was copied before, and perhaps continues.
 
         `noted`: the position is written already, or follows by itself from there being none. `recorded`: there is any
-        position. With `positions_first` one is written before anything is copied: if we crashed after that, and
-        retention passed the next offset, it would not be known that copying had begun.
+        position. `earlier` are runs before the lineage's that are to be noted.
+
+        With `positions_first` one is written before anything is copied: if we crashed after that, and retention passed
+        the next offset, it would not be known that copying had begun.
         """
         before = self._tracks.get(partition)
         if before and before.open != lineage.run:
@@ -116,7 +132,7 @@ class Progress:
             position if noted and not self._exactly_once else None,
             lineage.epoch,
             lineage.run,
-            closed,
+            [*closed, *earlier],
             recorded=recorded,
         )
 
@@ -179,7 +195,7 @@ class Progress:
                 for p, track in self._tracks.items()
                 if track.told is not None and track.told != track.synced
             ),
-            tuple((p, tuple(track.closed)) for p, track in self._tracks.items() if track.closed),
+            tuple((p, runs) for p, track in self._tracks.items() if (runs := track.runs_due)),
             tuple(self._gaps),
         )
 
@@ -205,6 +221,16 @@ class Progress:
             )
         )
 
+    def lost(self, *, positions: bool, runs: bool, syncs: bool) -> None:
+        """What was written of these is gone: all that is still known of them is to be written again."""
+        for track in self._tracks.values():
+            if positions:
+                track.written = None
+            if runs:
+                track.in_ledger, track.ledger_lost = None, True
+            if syncs:
+                track.synced = None
+
     def wrote(self, notes: Notes) -> None:
         self._gaps = [gap for gap in self._gaps if gap not in notes.gaps]
         if notes.positions:
@@ -221,7 +247,7 @@ class Progress:
             if track := self._tracks.get(partition):
                 in_ledger = set(runs)  # tens of thousands, in a backfill of batches that are out of step
                 track.closed = [run for run in track.closed if run not in in_ledger]
-                track.in_ledger = runs[-1]
+                track.in_ledger, track.ledger_lost = runs[-1], False
 
 
 def _sync(partition: TopicPartition, run: Run) -> OffsetSync:

@@ -29,6 +29,7 @@ from farshore.dataplane.finding import Finding
 from farshore.dataplane.in_hand import Entry, InHand, StartOver
 from farshore.dataplane.partition import PartitionCopy
 from farshore.dataplane.progress import Progress
+from farshore.dataplane.rebuilding import Rebuilding
 from farshore.dataplane.sending import Sending
 from farshore.dataplane.transaction import Transaction
 from farshore.dataplane.trouble import Kind, Telling, Trouble
@@ -55,10 +56,11 @@ class Slot:
         progress: Progress,
         clock: Clock,
         transaction: Transaction | None = None,
+        rebuilding: Rebuilding | None = None,
     ) -> None:
         self._clock = clock
         self._hand = InHand(limits, progress, clock, transaction)
-        self._finding = Finding(source, target, self._hand, clock)
+        self._finding = Finding(source, target, self._hand, clock, rebuilding)
         self._fetching = Fetching(source, self._hand, clock)
         self._sending = Sending(target, self._hand, clock)
         self._backlog = BacklogWatch(source, self._hand, clock, self._fetching.note_ends)

@@ -27,6 +27,8 @@ from farshore.dataplane.following import Asides, Following
 from farshore.dataplane.in_hand import StartOver
 from farshore.dataplane.lease import LeasedCluster, SlotLease
 from farshore.dataplane.progress import Progress
+from farshore.dataplane.rebuilding import Rebuilding
+from farshore.dataplane.rewriting import Rewriting
 from farshore.dataplane.slot import Slot
 from farshore.dataplane.transaction import Transaction, transactional_id
 from farshore.errors import FarshoreError, Fenced, KafkaError, MalformedRecord
@@ -43,6 +45,7 @@ SLOT_MARK = "farshore:"
 _ENDS_WITHIN_SECONDS = 15.0
 _PAUSE_SECONDS = 0.02
 _BEGIN_AGAIN_SECONDS = 0.5
+_SHOWN = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,8 +62,9 @@ class Order:
     """All that an attempt of a slot needs to know, but for its plan, which is on the board. Holds secrets, which never
     show: it travels inside a closure.
 
-    `holder` is the driver that gives its leases, `plan_version` the oldest plan that it may follow. `identity` is what
-    the slot's transactional id was given to when it was fenced for this attempt.
+    `holder` is the driver that gives its leases, `plan_version` the oldest plan that it may follow.
+    `positions_doubted`: their topic was deleted since the driver took the flow over. `identity` is what the slot's
+    transactional id was given to when it was fenced for this attempt.
     """
 
     flow: Flow
@@ -76,6 +80,7 @@ class Order:
     attempt: int = 0
     holder: str = ""
     plan_version: int = 0
+    positions_doubted: bool = False
     identity: ProducerIdentity | None = None
 
     @property
@@ -138,6 +143,8 @@ class SlotTask:
         self._plan_changed = asyncio.Event()
         self._identity = order.identity
         self._until: dict[TopicPartition, int] | None = None
+        self._progress: Progress | None = None
+        self._rebuilt: list[str] = []
         self.slot: Slot | None = None
         self.records = 0
         self.left: tuple[str, ...] = ()
@@ -168,8 +175,12 @@ class SlotTask:
             self._beside(self._listen(Tail(target, order.books.board_topic, self._clock, from_start=True))),
         ):
             keeper = Bookkeeper(order.books, order.flow, source, target, self._clock)
-            while not await self._copy(source, target, keeper):
-                await asyncio.sleep(_BEGIN_AGAIN_SECONDS)
+            if order.positions_doubted:
+                keeper.doubt_positions()
+            rewriting = Rewriting(order.books, source, target, lambda topics: self._write_again(keeper, topics))
+            async with self._beside(rewriting.run()):
+                while not await self._copy(source, target, keeper):
+                    await asyncio.sleep(_BEGIN_AGAIN_SECONDS)
         if lease.ousted is not None:
             raise KafkaError(f"{order.flow.target}: slot {order.slot} ended: {lease.ousted}", cluster=order.flow.target)
 
@@ -189,7 +200,17 @@ class SlotTask:
             positions_first=not transactional,  # else both are written together
         )
         transaction = await self._begin_transaction(target)
-        slot = self.slot = Slot(source, target, order.limits, progress, self._clock, transaction)
+        rebuilding = Rebuilding(
+            order.books,
+            order.flow,
+            self._new_readers,
+            lambda: keeper.known,
+            exactly_once=transactional,
+            isolation_level=order.limits.isolation_level,
+            rebuilt=lambda said: self._note_rebuilt(keeper, said),
+        )
+        self._progress = progress
+        slot = self.slot = Slot(source, target, order.limits, progress, self._clock, transaction, rebuilding)
         books = Flushing(slot, progress, keeper, lease, self._reporting, self._clock)
         if transaction is not None and order.exactly_once is not None:
             interval = order.exactly_once.interval
@@ -209,6 +230,31 @@ class SlotTask:
             self._reporting.keep(slot, progress)
             self.records = self._reporting.records
         return True
+
+    def _new_readers(self) -> tuple[RawCluster, RawCluster]:
+        order, name = self._order, f"{self._order.flow}|{self._order.books.connector}-{self._order.slot}"
+        source, target = order.source, order.target
+        read = RawCluster(source.connection, alias=order.flow.source, client_id=_named(source, name), dial=self._dial)
+        look = RawCluster(target.connection, alias=order.flow.target, client_id=_named(target, name), dial=self._dial)
+        return read, look
+
+    def _write_again(self, keeper: Bookkeeper, topics: Collection[str]) -> None:
+        books = self._order.books
+        if books.positions_topic in topics:
+            keeper.doubt_positions()
+        if self._progress is not None:
+            self._progress.lost(
+                positions=books.positions_topic in topics,
+                runs=books.ledger_topic in topics,
+                syncs=books.syncs_topic in topics,
+            )
+
+    def _note_rebuilt(self, keeper: Bookkeeper, said: str) -> None:
+        self._rebuilt.append(said)
+        shown, more = "; ".join(self._rebuilt[:_SHOWN]), len(self._rebuilt) - _SHOWN
+        shown += f" and {more:,} more" if more > 0 else ""
+        kind, now = board.NoticeKind.POSITIONS_REBUILT.value, self._clock.wall()
+        keeper.notices[:] = [board.Notice(kind, f"slot {self._order.slot}", len(self._rebuilt), shown, now)]
 
     @property
     def _has_its_plan(self) -> bool:

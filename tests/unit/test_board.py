@@ -62,6 +62,7 @@ def test_entries_of_the_board_are_read_as_they_were_written() -> None:
         Gap(TopicPartition("a-b", 1), 3, 9, "gone", 2.5),
         board.Skip(TopicPartition("a-b", 1), 77),
         board.End(3),
+        board.Notice("target wiped", "", 2, "B was wiped: its cluster id was x, is y", 2.5),
     ):
         [record] = board.encode(entry)
         assert board.Reader().read(*record) == entry
@@ -69,7 +70,19 @@ def test_entries_of_the_board_are_read_as_they_were_written() -> None:
 
 
 @pytest.mark.parametrize(
-    "key", [b"lease", b"plan-0", b"part-0-0", b"slot-0", b"upkeep", b"gap a-0 1", b"gaps a-0", b"skip a-0", b"end"]
+    "key",
+    [
+        b"lease",
+        b"plan-0",
+        b"part-0-0",
+        b"slot-0",
+        b"upkeep",
+        b"gap a-0 1",
+        b"gaps a-0",
+        b"skip a-0",
+        b"end",
+        b"notice a b",
+    ],
 )
 @pytest.mark.parametrize(
     "value", [b"", b"\xff", b"null", b"7", b"[]", b"{}", b'{"generation":"x"}', b'{"generation":1e999}', b"[" * 50_000]

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from farshore.dataplane import cargo
 from farshore.dataplane.assignment import Gap
 from farshore.dataplane.cargo import Path, Sent
-from farshore.dataplane.progress import Progress
+from farshore.dataplane.progress import Notes, Progress
 from farshore.model import Lineage, OffsetSync, Run, TopicPartition
 from farshore.wire.batch import OldBatch
 
@@ -217,6 +217,25 @@ def test_syncs_are_due_at_once_by_the_rule_of_mirror_maker() -> None:
     progress.wrote(progress.due_at_once())
     progress.moved(ORDERS, [sent(16, 16, 9)], 17)
     assert progress.due_at_once().syncs, "out of step"
+
+
+def test_what_lost_topics_held_is_due_again_as_far_as_it_is_known() -> None:
+    progress = begun()
+    progress.moved(ORDERS, [sent(10, 19, 0)], 20)
+    progress.wrote(progress.due())
+    progress.wrote(progress.open_runs())
+    assert progress.due() == Notes()
+    progress.lost(positions=True, runs=False, syncs=False)
+    again = progress.due()
+    assert [(partition, last) for partition, last, _ in again.positions] == [(ORDERS, 19)]
+    assert (again.runs, again.syncs) == ((), ())
+    progress.wrote(again)
+    progress.lost(positions=False, runs=True, syncs=True)
+    again = progress.due()
+    assert again.runs == ((ORDERS, (Run(10, 19, 0, 10),)),), "the open run, not only when it is closed"
+    assert [sync for sync, _ in again.syncs] == [OffsetSync(ORDERS, 19, 9)]
+    progress.wrote(again)
+    assert progress.due() == Notes()
 
 
 def test_of_many_positions_those_that_waited_longest_are_written_first() -> None:

@@ -11,6 +11,7 @@
     "gaps orders-3"   {"offsets": 120, "newest": […]}                  the driver: the same, where it happens often
     "skip orders-3"   {"to": 4711}                                     `farshore skip`, for the slot that has it
     "end"             {"generation": 3}                                `farshore handback`, for drivers
+    "notice … …"      {"kind": "target wiped", "text": …}              driver or slot: what had vanished, for people
 
 A slot writes only under a lease of its own generation and attempt. It pauses when it has heard none for eight seconds,
 and ends when it sees a newer one, or one that says stop. So a partition never has two holders: the next driver writes a
@@ -33,6 +34,8 @@ from farshore.dataplane.board.entries import (
     Entry,
     Gaps,
     Lease,
+    Notice,
+    NoticeKind,
     PassReport,
     Plan,
     PlanPart,
@@ -56,6 +59,8 @@ __all__ = [
     "Gap",
     "Gaps",
     "Lease",
+    "Notice",
+    "NoticeKind",
     "PassReport",
     "Plan",
     "PlanPart",

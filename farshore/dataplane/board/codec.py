@@ -17,6 +17,7 @@ from farshore.dataplane.board.entries import (
     Entry,
     Gaps,
     Lease,
+    Notice,
     PassReport,
     Plan,
     PlanPart,
@@ -60,6 +61,8 @@ def encode(entry: Entry) -> list[tuple[bytes, bytes]]:
             key = f"skip {entry.partition}"
         case End():
             key = END_KEY.decode()
+        case Notice():
+            key = f"notice {entry.kind} {entry.subject}"
     fields = asdict(entry)
     if isinstance(entry, Report):
         fields = {name: value for name, value in fields.items() if name not in _NEWER or value != _NEWER[name]}
@@ -267,4 +270,5 @@ _READERS: dict[bytes, Callable[[dict[str, Any]], Entry | PlanPart]] = {
     b"gaps ": _read_gaps,
     b"skip ": lambda fields: Skip(_partition(fields["partition"]), int(fields["to"])),
     END_KEY: lambda fields: End(int(fields["generation"])),
+    b"notice ": lambda fields: Notice(*(fields[each.name] for each in dataclass_fields(Notice))),
 }

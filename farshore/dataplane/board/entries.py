@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from enum import StrEnum
 
 from farshore.dataplane.assignment import Copied, Gap
 from farshore.model import TopicPartition
@@ -165,4 +166,22 @@ class End:
     generation: int
 
 
-Entry = Lease | Plan | Report | Upkeep | Gap | Gaps | Skip | End
+class NoticeKind(StrEnum):
+    TARGET_WIPED = "target wiped"
+    TOPIC_DELETED = "internal topic deleted"
+    POSITIONS_REBUILT = "positions rebuilt"
+
+
+@dataclass(frozen=True, slots=True)
+class Notice:
+    """Something had vanished, and was dealt with: an operator should know. `kind` is a `NoticeKind`, `subject` what it
+    was about: `times` counts how often that came about, `text` and `at` are of the last time."""
+
+    kind: str
+    subject: str
+    times: int
+    text: str
+    at: float
+
+
+Entry = Lease | Plan | Report | Upkeep | Gap | Gaps | Skip | End | Notice
