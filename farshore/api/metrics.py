@@ -20,7 +20,7 @@ from prometheus_client.registry import Collector
 from farshore import __version__
 from farshore.control.group_offsets import Skip
 from farshore.dataplane.backlog import Backlog
-from farshore.dataplane.board import PassReport, Report
+from farshore.dataplane.board import NoticeKind, PassReport, Report
 from farshore.dataplane.trouble import Kind
 from farshore.driver.figures import FlowFigures, FlowState
 from farshore.errors import BadArgument
@@ -82,6 +82,13 @@ def _troubles(flow: FlowFigures) -> Rows:
     return (((_word(kind),), found[kind]) for kind in Kind if flow.held)
 
 
+def _restored(flow: FlowFigures) -> Rows:
+    found: Counter[str] = Counter()
+    for notice in flow.notices:
+        found[notice.kind] += notice.times
+    return (((_word(kind),), found[kind]) for kind in NoticeKind if flow.held)
+
+
 def _last_gap(flow: FlowFigures) -> float | None:
     return max((gap.at for gaps in flow.gaps for gap in gaps.newest), default=None)
 
@@ -137,6 +144,9 @@ SERIES = (
     Series(_COUNTER, "farshore_gap_offsets", ("topic", "partition"),
            lambda flow: ((gaps.partition, gaps.offsets) for gaps in flow.gaps),
            "Offsets that were never copied, of partitions with any; 0 where nobody can count them. Kept on the board."),
+    Series(_COUNTER, "farshore_restored", ("kind",), _restored,
+           "How many times something had vanished and was dealt with: the target was wiped, an internal topic was "
+           "deleted, or positions (each counts) were lost and found again. farshore status says what and when."),
     Series(_GAUGE, "farshore_pass_degraded", ("pass",), _each_pass(lambda each: each.degraded_since is not None),
            "1 if this part of the upkeep did not do all that it should; the log and farshore status say why."),
     Series(_GAUGE, "farshore_pass_last_run_timestamp_seconds", ("pass",), _each_pass(lambda each: each.last_run),

@@ -62,6 +62,7 @@ def _show(console: Console, flow: FlowStatus) -> None:
     if flow.upkeep is not None and flow.state is not None and flow.state.at_work:
         _show_upkeep(console, flow.upkeep)
     _show_gaps(console, flow)
+    _show_notices(console, flow)
 
 
 def _show_slots(console: Console, flow: FlowStatus) -> None:
@@ -147,3 +148,12 @@ def replaced(gaps: Iterable[Gaps]) -> list[tuple[str, ...]]:
             told = f"after offset {newest.begin - 1} at {moment(newest.at)}: {newest.reason}" if newest else ""
             rows.append((str(each.partition), f"{each.times:,}", told))
     return rows
+
+
+def _show_notices(console: Console, flow: FlowStatus) -> None:
+    if not flow.notices:
+        return
+    table = plain_table("vanished and restored", "times", "last", "")
+    for each in flow.notices:
+        table.add_row(each.kind, f"{each.times:,}", moment(each.at), Text(each.text))
+    console.print(table)

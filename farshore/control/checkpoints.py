@@ -78,7 +78,7 @@ class Checkpoints:
         self._clock = clock
         self._groups: frozenset[str] = frozenset()
         self._published = Published(Flow(settings.source.alias, settings.target.alias), settings.policy)
-        self._loaded = False
+        self._loaded = self._again = False
         self._current: OfGroups = {}
         self._passes = 0
         self._passed = asyncio.Condition()
@@ -115,6 +115,10 @@ class Checkpoints:
     def current(self) -> OfGroups:
         """Where groups stand as of the last pass, each where it has committed on the source. From any thread."""
         return self._current
+
+    def publish_again(self) -> None:
+        """The topic was deleted and made again: the next pass writes all that was published."""
+        self._again = True
 
     async def wait_for_pass(self, after: int, within: float) -> int:
         """The number of passes so far, as soon as it is above `after` or `within` seconds are over."""
@@ -182,6 +186,9 @@ class Checkpoints:
         """Written a few thousand at a time, so that what is there already counts if the rest fails."""
         problems: list[Problem] = []
         pauses, waiting = Pauses(), list[Checkpoint]()
+        if self._again:
+            await self._write(self._published.all, listed_at_ms)
+            self._again = False
         for group, each in offsets.items():
             translated = {}
             for at, committed in each.items():

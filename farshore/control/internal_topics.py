@@ -139,13 +139,14 @@ def wanted_internal_topics(flow: FlowSettings) -> Iterator[InternalTopic]:
     )  # fmt: skip
 
 
-async def ensure_internal_topics(flow: FlowSettings, source: Admin, target: Admin) -> InternalTopics:
-    """Make those that are missing, and check the others. Nothing is made on the one before the other has let us in."""
-    topics = await asyncio.gather(source.topics(), target.topics())
+async def ensure_internal_topics(flow: FlowSettings, *clusters: Admin) -> InternalTopics:
+    """Make those that are missing on these clusters, and check the others. Nothing is made on any before all have let
+    us in."""
+    topics = await asyncio.gather(*(cluster.topics() for cluster in clusters))
     partitions: dict[str, int] = {}
     created: list[InternalTopic] = []
     problems: list[InternalTopicProblem] = []
-    for cluster, there in zip((source, target), topics, strict=True):
+    for cluster, there in zip(clusters, topics, strict=True):
         wanted = {each.name: each for each in wanted_internal_topics(flow) if each.cluster == cluster.alias}
         if not wanted:
             continue

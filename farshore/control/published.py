@@ -43,6 +43,11 @@ class Published:
         self.add(earlier)
         self.add(each for by_partition in here.values() for each in by_partition.values())
 
+    @property
+    def all(self) -> list[Checkpoint]:
+        """The last of each group and partition."""
+        return [each for by_partition in self._last.values() for each in by_partition.values()]
+
     def add(self, checkpoints: Iterable[Checkpoint]) -> None:
         for each in checkpoints:
             self._last.setdefault(each.group, {})[each.partition] = each

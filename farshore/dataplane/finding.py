@@ -174,31 +174,41 @@ class Finding:
         resumes = {e.partition: self._stands(e) for e in led}
         logs = {e.partition: e.logs for e in led}
         facts = await self._facts(source, target, led, resumes)
-        rebuilt = await self._rebuild([e for e in led if resumes[e.partition] is None], facts)
+        asked = {e.partition: ask for e in led if (ask := self._doubt(e, resumes[e.partition], facts)) is not None}
         for entry in led:
-            if entry.logs != logs[entry.partition]:
-                continue  # leaders were found meanwhile: what was asked says nothing of the log as it is now
-            failed = facts.failure(entry)
-            if failed is not None:
-                entry.trouble.begin(f"where its logs begin and end is not known: {failed}")
-                self._hand.stale.set()
-            elif not entry.releasing and not entry.copy.in_flight:
-                found = rebuilt.get(entry.partition, resumes[entry.partition])
-                if isinstance(found, Stop):
-                    entry.trouble.begin(found.reason, Kind.STOPPED)
-                elif isinstance(found, KafkaError):
-                    entry.trouble.begin(f"where it stood is not known: {found}")
-                else:
-                    await self._begin(entry, found, facts)
+            if entry.partition not in asked:
+                await self._begin_if_as_before(entry, logs[entry.partition], resumes[entry.partition], facts)
+        if asked and self._rebuilding is not None:  # last: the others need not wait for it
+            rebuilt = await self._rebuilding.find(list(asked.values()))
+            for entry in led:
+                if entry.partition in asked:
+                    found = rebuilt[entry.partition]
+                    await self._begin_if_as_before(entry, logs[entry.partition], found, facts)
 
-    async def _rebuild(self, entries: Sequence[Entry], facts: _Facts) -> dict[TopicPartition, Found]:
-        """Of those without a position whose remote logs are not empty."""
-        asked = [
-            Asked(e.partition, e.remote, facts.source_log(e), e.remote_id, facts.remote_ends[e.remote].offset)
-            for e in entries
-            if facts.failure(e) is None and facts.remote_ends[e.remote].offset > 0
-        ]
-        return await self._rebuilding.find(asked) if asked and self._rebuilding is not None else {}
+    async def _begin_if_as_before(
+        self, entry: Entry, logs: tuple[str | None, str | None, int, int], found: Found, facts: _Facts
+    ) -> None:
+        """Unless leaders were found meanwhile: then what was asked says nothing of the log as it is now."""
+        if entry.logs != logs:
+            return
+        failed = facts.failure(entry)
+        if failed is not None:
+            entry.trouble.begin(f"where its logs begin and end is not known: {failed}")
+            self._hand.stale.set()
+        elif isinstance(found, Stop):
+            entry.trouble.begin(found.reason, Kind.STOPPED)
+        elif isinstance(found, KafkaError):
+            entry.trouble.begin(f"where it stood is not known: {found}")
+        elif not entry.releasing and not entry.copy.in_flight:
+            await self._begin(entry, found, facts)
+
+    def _doubt(self, entry: Entry, resume: Resume | None, facts: _Facts) -> Asked | None:
+        """What is to be asked of one without a position whose remote log is not empty."""
+        if resume is not None or self._rebuilding is None or facts.failure(entry) is not None:
+            return None
+        end = facts.remote_ends[entry.remote].offset
+        log = facts.source_log(entry)
+        return Asked(entry.partition, entry.remote, log, entry.remote_id, end) if end > 0 else None
 
     def _stands(self, entry: Entry) -> Resume | None:
         """What is known of where it stands: by ourselves, once we have copied it, else by its position."""

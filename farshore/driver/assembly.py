@@ -6,7 +6,12 @@ import logging
 from collections.abc import Callable
 
 from farshore.config.settings import FlowSettings
-from farshore.control.internal_topics import InternalTopics, TopicPurpose, ensure_internal_topics
+from farshore.control.internal_topics import (
+    InternalTopics,
+    TopicPurpose,
+    ensure_internal_topics,
+    wanted_internal_topics,
+)
 from farshore.control.topics import TopicSync, sync_topics
 from farshore.dataplane.assignment import Copied
 from farshore.dataplane.task import Order
@@ -47,7 +52,9 @@ class FlowParts:
         return FlowWork(
             flow=settings.flow,
             board_topic=board_topic(settings.flow.source),
+            internal_topics=self.internal_topics,
             prepare=self.prepare,
+            make_missing=self.make_missing,
             new_target=self.new_target,
             new_lock=self.new_lock,
             new_upkeep=None if once else self.new_upkeep,
@@ -65,11 +72,23 @@ class FlowParts:
         except KafkaError:
             return None
 
+    @property
+    def internal_topics(self) -> dict[str, dict[str, str]]:
+        """Their names with their purposes, by cluster."""
+        found: dict[str, dict[str, str]] = {}
+        for each in wanted_internal_topics(self._settings):
+            found.setdefault(each.cluster, {})[each.name] = each.purpose.value
+        return found
+
     async def prepare(self) -> int:
         """Raises FarshoreError if the flow cannot be held now."""
         ensured = await ensure_internal_topics(self._settings, *self._admins)
         self.check(ensured)
         return ensured.partitions.get(self._settings.positions_topic, 0)
+
+    async def make_missing(self, alias: str) -> None:
+        """The internal topics on this cluster. Raises KafkaError."""
+        self.check(await ensure_internal_topics(self._settings, self._admin(alias)))
 
     def check(self, ensured: InternalTopics) -> None:
         """Log what is new about internal topics. Raises RequestRefused without those that are needed."""
@@ -77,7 +96,7 @@ class FlowParts:
         for problem in ensured.problems:
             if problem.reason not in self._told:
                 _log.warning("%s: %s", flow, problem.reason)
-        self._told = {problem.reason for problem in ensured.problems}
+            self._told.add(problem.reason)
         missing = [each for each in ensured.problems if each.missing and each.topic.purpose in _NEEDED]
         if missing:
             worst = max(missing, key=lambda each: each.hopeless)

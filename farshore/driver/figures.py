@@ -54,7 +54,7 @@ class FlowFigures:
     `slots` are planned, with the numbers from 0 on; `reports` has the newest of each that has reported, and the seconds
     since that was heard; `backlogs` says of each that is planned how far behind it is. `refused` counts topics that are
     not copied because of their remote topics, `gaps` is all that was never copied, also under earlier drivers;
-    `not_started` counts slots that should have been heard of by now.
+    `not_started` counts slots that should have been heard of by now. `notices` tell of what vanished and was restored.
     """
 
     flow: Flow
@@ -67,3 +67,4 @@ class FlowFigures:
     gaps: tuple[board.Gaps, ...] = ()
     upkeep: board.Upkeep | None = None
     not_started: int = 0
+    notices: tuple[board.Notice, ...] = ()

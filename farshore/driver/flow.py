@@ -10,13 +10,16 @@ from typing import Any, TypeVar
 
 from farshore.clock import SYSTEM_CLOCK, Clock
 from farshore.dataplane import board
+from farshore.dataplane.bookkeeping import last_generation
 from farshore.dataplane.picture import BoardWatch, read_picture
 from farshore.dataplane.trouble import Trouble
 from farshore.driver.figures import FlowFigures, FlowState, FlowStatus
+from farshore.driver.flow_topics import FlowTopics
 from farshore.driver.holding import Facts, Step, next_step
 from farshore.driver.parts import TOPIC_MISSING, FlowWork, Held, Upkeep
 from farshore.driver.replication import Replication
 from farshore.driver.takeover import Taken, take_over
+from farshore.driver.watching import ClusterWiped
 from farshore.errors import AuthenticationFailed, FarshoreError, KafkaError, RequestRefused
 from farshore.kafka.internal_topics.writer import InternalWriter
 from farshore.kafka.lock_refusals import GroupError
@@ -34,8 +37,16 @@ _SPARE_SECONDS = 1.0
 _TAKE_OVER_WITHIN_SECONDS = 60.0
 
 
+_WIPED_LET_GO_SECONDS = 5.0
+"""Nothing of what slots hold is worth waiting for."""
+
+
 class _Stopped(Exception):
     """The driver is to stop."""
+
+
+class _BeginAgain(Exception):
+    """The flow is to be let go, and taken over like one of another driver."""
 
 
 class FlowDriver:
@@ -55,6 +66,10 @@ class FlowDriver:
         self._handed_back = False
         self._lost, self._checked, self._ending = False, True, False
         self._stuck_since: float | None = None
+        self._wiped: str | None = None
+        self._topics: FlowTopics | None = None
+        self._boards_lost_before = 0
+        self._surely_over = False
         self._beside: list[asyncio.Task[None]] = []
         self._upkeep: Upkeep | None = None
         self._trouble = Trouble(str(work.flow), clock)
@@ -106,8 +121,8 @@ class FlowDriver:
             return FlowFigures(self._flow, state, True, upkeep=kept_up)
         slots, heard = replication.heard
         backlogs, refused, gaps = tuple(replication.backlogs), replication.refused, replication.gaps
-        late = replication.not_started
-        return FlowFigures(self._flow, state, True, slots, heard, backlogs, refused, gaps, kept_up, late)
+        late, notices = replication.not_started, replication.notices
+        return FlowFigures(self._flow, state, True, slots, heard, backlogs, refused, gaps, kept_up, late, notices)
 
     def _is(self, state: FlowState, words: str | None = None) -> None:
         """`words` are for people; the state alone, where there is nothing to add."""
@@ -131,6 +146,9 @@ class FlowDriver:
                 self._is(FlowState.STOPPED)
                 self.was_in_trouble = self.was_in_trouble or self._work.once
                 return
+            except (_BeginAgain, ClusterWiped) as error:
+                self._begin_again(error)
+                continue
             except AuthenticationFailed as error:
                 # Once it worked, a password that is refused may be one that is being changed.
                 reason, final = str(error), self._work.once or not self._was_held
@@ -153,22 +171,45 @@ class FlowDriver:
 
     async def _hold(self) -> bool:
         """Whether all was done that `once` asks for. Raises _Stopped."""
+        self._beside, self._topics, self._boards_lost_before = [], None, 0
         positions_partitions = await self._unless_stopping(self._work.prepare())
         target = self._work.new_target()
         watch = BoardWatch(target, self._work.board_topic, self._clock)
         self._lost, self._checked, self._ending = False, True, False
         held = Held(target, watch.picture, self._work.new_lock(self._on_lost), positions_partitions)
-        async with self._locked(held), self._watched(watch):
+        async with self._locked(held), self._beside_it(watch.run()):
             try:
                 await self._wait_for(held)
                 if self._handed_back:
                     return False
                 self._was_held, self.was_in_trouble = True, False
                 self._trouble.end()
-                taken = await self._take_over(held)
-                return taken is not None and await self._keep(held, taken)
+                async with FlowTopics(
+                    self._work, held, lambda: self.replication, lambda: self._upkeep, self._clock
+                ) as topics:
+                    self._topics = topics
+                    await self._unless_stopping(topics.look())
+                    async with self._beside_it(*(watch.run() for watch in topics.watches)):
+                        taken = await self._take_over(held)
+                        return taken is not None and await self._keep(held, taken)
             finally:
                 self._is(FlowState.STOPPING)
+
+    async def _last_generation(self, held: Held) -> int:
+        """The last that is known where the board tells of none: our own, or what positions say."""
+        if self._work.copies is None:
+            return self._number
+        books = self._work.copies.order(self._number, held.positions_partitions).books
+        return max(self._number, await last_generation(books, self._flow, held.target))
+
+    def _begin_again(self, why: Exception) -> None:
+        self._is(FlowState.WAITING, f"{FlowState.WAITING}: {why}")
+        if isinstance(why, ClusterWiped):
+            _log.warning(
+                "%s: %s; its topics are made again, and copied from where auto.offset.reset says", self._flow, why
+            )
+        else:
+            _log.warning("%s: %s: the flow is taken over again", self._flow, why)
 
     @contextlib.asynccontextmanager
     async def _locked(self, held: Held) -> AsyncIterator[None]:
@@ -184,31 +225,42 @@ class FlowDriver:
             await held.target.close()
 
     @contextlib.asynccontextmanager
-    async def _watched(self, watch: BoardWatch) -> AsyncIterator[None]:
-        watching = asyncio.create_task(watch.run())
-        self._beside.append(watching)
+    async def _beside_it(self, *work: Coroutine[Any, Any, None]) -> AsyncIterator[None]:
+        """It runs while the block lasts."""
+        tasks = [asyncio.create_task(each) for each in work]
+        self._beside += tasks
         try:
             yield
         finally:
-            await _end_all([watching])
+            await _end_all(tasks)
 
     def _look_beside(self) -> None:
-        """Raises what has ended the lock or the watch of the board: a fault of our own, and without them nothing goes
-        on, nor would it be noticed that another has the flow."""
+        """Raises what has ended the lock or one of the watches: ClusterWiped, or a fault of our own, and without them
+        nothing goes on, nor would it be noticed that another has the flow."""
         for task in self._beside:
             if task.done():
-                task.result()
+                try:
+                    task.result()
+                except ClusterWiped as error:
+                    self._wiped = str(error)
+                    raise
+        if self._topics is not None and self._topics.resized is not None:
+            raise _BeginAgain(self._topics.resized)
 
     def _on_lost(self) -> None:
+        if not self._lost and self._topics is not None:
+            self._boards_lost_before = self._topics.boards_lost
         self._lost, self._checked = True, False
 
     async def _unless_stopping(self, work: Coroutine[Any, Any, ResultT]) -> ResultT:
-        """What it returns or raises; _Stopped, with the work cancelled, if we are to stop first."""
+        """What it returns or raises; with the work cancelled, _Stopped, if we are to stop first, or what has ended that
+        which runs beside it."""
         task, stopping = asyncio.create_task(work), asyncio.create_task(self._stopping.wait())
         try:
-            await asyncio.wait({task, stopping}, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait({task, stopping, *self._beside}, return_when=asyncio.FIRST_COMPLETED)
             if task.done():
                 return task.result()
+            self._look_beside()
             raise _Stopped
         finally:
             for each in (task, stopping):
@@ -250,7 +302,17 @@ class FlowDriver:
         writer = InternalWriter(held.target, self._clock)
         work, copies = self._work, self._work.copies is not None
         taking = asyncio.create_task(
-            take_over(held.target, writer, work.board_topic, self._clock, self._flow, heard=held.picture, claim=copies)
+            take_over(
+                held.target,
+                writer,
+                work.board_topic,
+                self._clock,
+                self._flow,
+                heard=held.picture,
+                claim=copies,
+                unheard=lambda: self._last_generation(held),
+                surely_over=self._surely_over,
+            )
         )
         give_up_at = self._clock.monotonic() + _TAKE_OVER_WITHIN_SECONDS
         try:
@@ -272,7 +334,7 @@ class FlowDriver:
             taking.cancel()
             await asyncio.gather(taking, return_exceptions=True)
         held.picture.begin_with(taken.picture)
-        self._number = taken.generation
+        self._number, self._surely_over = taken.generation, False
         return taken
 
     # -- while it is held
@@ -280,6 +342,7 @@ class FlowDriver:
     async def _keep(self, held: Held, taken: Taken) -> bool:
         """Until the flow is to be stopped, or is another's, or done. Whether all was done that `once` asks for."""
         copies = self._work.copies
+        wiped, self._wiped = self._wiped, None
         async with contextlib.AsyncExitStack() as stack:
             if copies is not None:
                 order = copies.order(taken.generation, held.positions_partitions)
@@ -294,6 +357,9 @@ class FlowDriver:
                     clock=self._clock,
                 )
                 stack.push_async_callback(self._end, self.replication)
+                if wiped is not None:
+                    notice = held.picture.notice(board.NoticeKind.TARGET_WIPED, "", wiped)
+                    self.replication.generation.tell(notice)
             working = [self.replication.run()] if self.replication is not None else []
             if self._work.new_upkeep is not None:
                 self._upkeep = self._work.new_upkeep(held.target)
@@ -314,9 +380,11 @@ class FlowDriver:
 
     async def _end(self, replication: Replication) -> None:
         self._ending = True
-        give_up_at = self._give_up_at or asyncio.get_running_loop().time() + _LET_GO_SECONDS
+        seconds = _LET_GO_SECONDS if self._wiped is None else _WIPED_LET_GO_SECONDS
+        give_up_at = self._give_up_at or asyncio.get_running_loop().time() + seconds
         await replication.stop(give_up_at - _SPARE_SECONDS)
         self.unfinished = replication.generation.left
+        self._surely_over = replication.generation.is_over
         unfinished = self._work.once and not replication.done
         self.was_in_trouble = (unfinished or replication.in_trouble) and replication.uncopied != 0
 
@@ -365,6 +433,8 @@ class FlowDriver:
             return  # where nothing can be read nothing can be written either
         if found.lease is not None and self._is_anothers(found.lease):
             held.picture.lease = found.lease
+        elif self._topics is not None and self._topics.boards_lost != self._boards_lost_before:
+            raise _BeginAgain("the board was deleted while the lock was lost, and does not tell who had the flow")
         elif not self._lost:
             self._checked = True
             _log.info("%s: the lock is held again", self._flow)

@@ -92,6 +92,10 @@ class Generation:
         self.left = 0
         """After a stop: how many slots have not ended."""
         self._again = asyncio.Event()
+        self._say_again = False
+        self.positions_doubted = False
+        """Their topic was deleted: slots that start from now on have to know."""
+        self._notices: list[board.Notice] = []
 
     async def start(self) -> None:
         """Raises KafkaError if no lease can be given; nothing has been started then."""
@@ -101,6 +105,17 @@ class Generation:
         """Share number n is for slot n. What moves does so as soon as it is let go."""
         self._wanted = shares
         self._again.set()
+
+    def write_again(self) -> None:
+        """The board was deleted and made again: all plans are to be on it, and what is known of gaps."""
+        for slot in self._slots.values():
+            slot.written = False
+        self._settled, self._say_again = None, True
+        self._again.set()
+
+    def tell(self, notice: board.Notice) -> None:
+        """Put it on the board, with the next lease."""
+        self._notices.append(notice)
 
     def stop(self, give_up_at: float) -> None:
         """Every slot is to release its partitions and end. Those that have not are cancelled before `give_up_at`, by
@@ -129,6 +144,11 @@ class Generation:
         """The newest that the slot was told, or is about to be. From any thread."""
         known = self._slots.get(slot)
         return known.plan if known is not None else None
+
+    @property
+    def is_over(self) -> bool:
+        """After a stop: none of its slots can be alive."""
+        return self._ended or not self._slots
 
     @property
     def done(self) -> bool:
@@ -211,9 +231,11 @@ class Generation:
     async def _renew(self, within: float = _WRITE_WITHIN_SECONDS) -> None:
         if self.superseded or not (self._stopping or self._may_lease()):
             return
-        lease = self._lease()
+        lease, again, notices = self._lease(), self._say_again, list(self._notices)
         try:
-            await self._write([lease, *self._gaps()], within)
+            await self._write([lease, *(self._all_known() if again else ()), *notices, *self._gaps()], within)
+            self._say_again = self._say_again and not again
+            self._notices = self._notices[len(notices) :]
             now = asyncio.get_running_loop().time()
             self._named = {each: self._named.get(each, now) for each in lease.attempts}
         except KafkaError as error:
@@ -336,7 +358,14 @@ class Generation:
             self._again.set()
             await self._until_the_attempt_before_is_over(slot, attempt)
         planned = self._slots[slot].plan.version if slot in self._slots else 0
-        order = replace(self._order, slot=slot, attempt=attempt, holder=self._holder, plan_version=planned)
+        order = replace(
+            self._order,
+            slot=slot,
+            attempt=attempt,
+            holder=self._holder,
+            plan_version=planned,
+            positions_doubted=self.positions_doubted,
+        )
         if order.transactional_id is None or order.exactly_once is None:
             return order
         cluster = self._target.alias
@@ -383,6 +412,11 @@ class Generation:
                 entries.append(board.CountedGap(partition, gap.begin))
             entries.append(all_of_it)
         return entries
+
+    def _all_known(self) -> list[board.Entry]:
+        picture = self._picture
+        single = [gap for gaps in picture.single_gaps.values() for gap in gaps.values()]
+        return [*picture.counted_gaps.values(), *single, *picture.notices.values()]
 
     async def _write(
         self, entries: Sequence[board.Entry | board.CountedGap], within: float = _WRITE_WITHIN_SECONDS

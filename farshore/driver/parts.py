@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -46,6 +46,9 @@ class Upkeep(Protocol):
     async def stop(self) -> None:
         """After `run`: tell that it is over."""
 
+    def made_again(self, topic: str) -> None:
+        """An internal topic was deleted, and is there again."""
+
     def on_board(self, generation: int) -> board.Upkeep: ...
 
     beside: Callable[[], list[PassState]]
@@ -64,13 +67,16 @@ class Held:
 
 @dataclass(frozen=True)
 class FlowWork:
-    """What a flow is made of. `prepare` makes sure that both clusters let us in and that the internal topics are there,
-    and gives the number of partitions of the positions' topic. `new_lock` is given what to call whenever the lock was
-    held and is not any more. A flow that copies nothing has no `copies`."""
+    """What a flow is made of. `internal_topics` are their names with their purposes, by cluster. `prepare` makes sure
+    that both clusters let us in and that these topics are there, and gives the number of partitions of the positions'
+    topic; `make_missing` makes those of one cluster again. `new_lock` is given what to call whenever the lock was held
+    and is not any more. A flow that copies nothing has no `copies`."""
 
     flow: Flow
     board_topic: str
+    internal_topics: Mapping[str, Mapping[str, str]]
     prepare: Callable[[], Coroutine[Any, Any, int]]
+    make_missing: Callable[[str], Coroutine[Any, Any, None]]
     new_target: Callable[[], RawCluster]
     new_lock: Callable[[Callable[[], None]], Lock]
     new_upkeep: Callable[[RawCluster], Upkeep] | None = None

@@ -111,6 +111,7 @@ class Replication:
         self._known: frozenset[str] = frozenset()
         self._refused: dict[str, str] = {}
         self._synced = TopicSync()
+        self._remote_topics: frozenset[str] = frozenset()
         self._hot = HotPartitions()
         self._next_load = 0.0
         self._trouble = Trouble(f"{flow}: topics cannot be looked for", clock)
@@ -158,6 +159,11 @@ class Replication:
     @property
     def partitions(self) -> int:
         return len(self._synced.partitions)
+
+    @property
+    def remote_topics(self) -> frozenset[str]:
+        """As of the last look."""
+        return self._remote_topics
 
     @property
     def reports(self) -> list[board.Report]:
@@ -215,6 +221,11 @@ class Replication:
     def gaps(self) -> tuple[board.Gaps, ...]:
         """All that was never copied, also under earlier generations."""
         return tuple(sorted(self._picture.gaps.values(), key=lambda gaps: gaps.partition))
+
+    @property
+    def notices(self) -> tuple[board.Notice, ...]:
+        """What vanished and was restored, also under earlier generations."""
+        return tuple(self._picture.notices.values())
 
     @property
     def refused(self) -> int:
@@ -391,6 +402,7 @@ class Replication:
         self._known = frozenset(partition.topic for partition in synced.partitions)
         self._log_changes(synced)
         self._synced = synced
+        self._remote_topics = frozenset(remote.topic for remote in synced.partitions.values())
         await self._plan()
 
     def _note_look(self, *, degraded: bool) -> None:

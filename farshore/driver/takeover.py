@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
+from collections.abc import Awaitable, Callable
 from typing import NamedTuple
 
 from farshore.clock import Clock
@@ -39,6 +40,8 @@ async def take_over(
     *,
     heard: Picture | None = None,
     claim: bool = True,
+    unheard: Callable[[], Awaitable[int]] | None = None,
+    surely_over: bool = False,
 ) -> Taken:
     """Claim the next generation. No slot of an earlier one writes any more when this returns.
 
@@ -50,6 +53,9 @@ async def take_over(
     that, else from the claim: a standby has often waited long enough when it comes to hold the flow.
 
     Without a `claim`, for a driver that copies nothing, there is only the wait.
+
+    A board that was deleted tells of no lease. `unheard` gives the last generation that is known all the same, 0 if
+    there was none, and `surely_over` says that none of its slots can be alive.
     """
     holder = f"{random.getrandbits(64):016x}"
     number = 0
@@ -58,13 +64,14 @@ async def take_over(
         # A driver that copies nothing gives no lease, and may have been asked to end all the same.
         # A claim of ours that the board has lost was heard all the same: we never go back.
         # What the board has lost we may have heard before.
-        leased = last.lease or (heard.lease if heard else None)
-        number = 1 + max(number, leased.generation if leased else 0, last.end.generation if last.end else 0)
+        leased = _newer(last.lease, heard.lease if heard else None)
+        lost = await unheard() if leased is None and unheard is not None else 0
+        number = 1 + max(number, lost, leased.generation if leased else 0, last.end.generation if last.end else 0)
         if claim:
             await writer.write(board_records(board_topic, [board.Lease(number, holder=holder)]))
         claimed_at = clock.monotonic()
         picture = await read_picture(target, board_topic, clock)
-        if leased is not None and not leased.over:
+        if not leased.over if leased is not None else lost > 0 and not surely_over:
             _log.info("%s: waiting for the slots of an earlier driver to end", flow)
             await _until_lapsed(_newest_but(picture, (number, holder)), heard, claimed_at, clock)
             picture = await read_picture(target, board_topic, clock)
@@ -72,6 +79,12 @@ async def take_over(
         if not claim or (lease is not None and (lease.generation, lease.holder) == (number, holder)):
             return Taken(picture, number, holder)
         _log.warning("%s: another driver has claimed the flow at the same time", flow)
+
+
+def _newer(read: board.Lease | None, heard: board.Lease | None) -> board.Lease | None:
+    if read is None or heard is None:
+        return read or heard
+    return heard if heard.generation > read.generation else read
 
 
 def _newest_but(picture: Picture, ours: tuple[int, str]) -> tuple[tuple[int, str], LeaseRecord] | None:

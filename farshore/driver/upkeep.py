@@ -76,6 +76,12 @@ class Upkeep:
         """Each pass has its own: a failed write holds up no other."""
         return InternalWriter(self._target)
 
+    def made_again(self, topic: str) -> None:
+        """An internal topic was deleted, and is there again."""
+        checkpoint = self._settings.checkpoint
+        if self._checkpoints is not None and checkpoint is not None and topic == checkpoint.checkpoints_topic:
+            self._checkpoints.publish_again()
+
     def on_board(self, generation: int) -> board.Upkeep:
         """How the passes stand now, as it is put on the board. From any thread."""
         checkpoints, offsets = self._checkpoints, self._group_offsets

@@ -56,6 +56,7 @@ class FlowStatus:
     slots: tuple[SlotStatus, ...] = ()
     upkeep: board.Upkeep | None = None
     gaps: tuple[board.Gaps, ...] = ()
+    notices: tuple[board.Notice, ...] = ()
     unreadable: str | None = None
 
     @property
@@ -170,6 +171,7 @@ def summary(flow: str, sight: Sight) -> FlowStatus:
         slots,
         picture.upkeep if picture.upkeep and picture.upkeep.generation == sight.generation else None,
         tuple(picture.gaps[partition] for partition in sorted(picture.gaps)),
+        tuple(sorted(picture.notices.values(), key=lambda notice: notice.at)),
     )
 
 
@@ -251,6 +253,10 @@ def _flow_data(status: FlowStatus) -> dict[str, Any]:
                 ],
             }
             for each in status.gaps
+        ],
+        "notices": [
+            {"kind": each.kind, "subject": each.subject, "times": each.times, "text": each.text, "at": moment(each.at)}
+            for each in status.notices
         ],
     }
 

@@ -154,6 +154,17 @@ def test_gaps_are_told_of_the_flow_from_0_on_and_of_partitions_with_any() -> Non
     assert ("farshore_last_gap_timestamp_seconds",) not in without
 
 
+def test_what_vanished_and_was_restored_is_counted_by_kind() -> None:
+    notices = (
+        board.Notice("internal topic deleted", "board", 2, "", 1.0),
+        board.Notice("internal topic deleted", "positions", 1, "", 1.0),
+    )
+    page = shown(text_of(FlowFigures(Flow("A", "B"), FlowState.RUNNING, held=True, notices=notices)))
+    assert page["farshore_restored_total", "kind=internal_topic_deleted"] == 3
+    assert page["farshore_restored_total", "kind=target_wiped"] == 0
+    assert page["farshore_restored_total", "kind=positions_rebuilt"] == 0
+
+
 def test_passes_heartbeats_and_groups_are_told_as_far_as_they_are_known() -> None:
     page = shown(text_of(BUSY))
     configs, acls = "pass=topic_configs", "pass=acls"

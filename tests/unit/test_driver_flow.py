@@ -25,7 +25,10 @@ def flow_that_meets(error: KafkaError) -> FlowDriver:
     def new_lock(_: object) -> Lock:
         raise AssertionError("it is not let in")
 
-    return FlowDriver(FlowWork(Flow("A", "B"), "board", prepare, new_target, new_lock))
+    async def make_missing(_: str) -> None:
+        raise AssertionError("it is not let in")
+
+    return FlowDriver(FlowWork(Flow("A", "B"), "board", {}, prepare, make_missing, new_target, new_lock))
 
 
 def refused(*, retriable: bool) -> RequestRefused:

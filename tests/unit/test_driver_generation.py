@@ -214,6 +214,29 @@ def test_the_plan_of_a_slot_is_written_again_for_a_new_attempt() -> None:
     run()
 
 
+def test_on_a_board_that_was_made_again_there_are_all_plans_gaps_and_notices() -> None:
+    @in_a_loop
+    async def run() -> None:
+        async with driven() as one:
+            one.generation.follow([share("a"), share("b")])
+            plans = await one.plans_until(2)
+            for plan in plans:
+                one.follows(plan)
+            gap = Gap(ORDERS, 3, 9, "gone")
+            one.picture.single_gaps[ORDERS] = {3: gap}
+            await one.leases_until(len(await one.leases()) + 3)
+            one.broker.make_again("board")
+            one.generation.write_again()
+            one.generation.tell(one.picture.notice(board.NoticeKind.TOPIC_DELETED, "board", "deleted"))
+            assert await one.plans_until(2) == plans
+            while not {gap, *one.picture.notices.values()} <= {*(await one.entries())}:
+                await asyncio.sleep(0.01)
+            await one.leases_until(len(await one.leases()) + 3)
+            assert [each for each in await one.entries() if each == gap] == [gap], "once"
+
+    run()
+
+
 def test_each_attempt_of_a_transactional_slot_gets_an_identity_fenced_for_it() -> None:
     @in_a_loop
     async def run() -> None:

@@ -31,9 +31,27 @@ def lasts(monkeypatch: pytest.MonkeyPatch) -> Callable[[float], None]:
     return lambda seconds: monkeypatch.setattr(board, "LEASE_LASTS_SECONDS", seconds)
 
 
-async def taken(cluster: RawCluster, *, heard: Picture | None = None, claim: bool = True) -> Taken:
+async def taken(
+    cluster: RawCluster,
+    *,
+    heard: Picture | None = None,
+    claim: bool = True,
+    lost: int = 0,
+    surely_over: bool = False,
+) -> Taken:
+    async def unheard() -> int:
+        return lost
+
     return await takeover.take_over(
-        cluster, InternalWriter(cluster), "board", SYSTEM_CLOCK, Flow("A", "B"), heard=heard, claim=claim
+        cluster,
+        InternalWriter(cluster),
+        "board",
+        SYSTEM_CLOCK,
+        Flow("A", "B"),
+        heard=heard,
+        claim=claim,
+        unheard=unheard,
+        surely_over=surely_over,
     )
 
 
@@ -106,6 +124,37 @@ def test_after_a_driver_that_has_ended_nothing_is_waited_for(lasts: Callable[[fl
             found = await taken(cluster)
             assert found.generation == 8
             assert found.picture.lease == board.Lease(8, holder=found.holder)
+
+    run()
+
+
+@pytest.mark.parametrize("surely_over", [True, False])
+def test_where_the_board_was_lost_numbers_go_on_and_slots_that_may_live_are_waited_for(
+    lasts: Callable[[float], None], surely_over: bool
+) -> None:
+    lasts(0.3)
+
+    @in_a_loop
+    async def run() -> None:
+        async with PlayedBroker("board").cluster() as cluster:
+            began = SYSTEM_CLOCK.monotonic()
+            found = await taken(cluster, lost=7, surely_over=surely_over)
+            assert found.generation == 8
+            assert surely_over or SYSTEM_CLOCK.monotonic() - began >= 0.3
+
+    run()
+
+
+def test_of_a_lease_that_was_heard_and_an_older_one_on_a_board_made_again_the_newer_counts(
+    lasts: Callable[[float], None],
+) -> None:
+    lasts(0.1)
+
+    @in_a_loop
+    async def run() -> None:
+        async with PlayedBroker("board").cluster() as cluster:
+            await say(cluster, board.Lease(2, over=True, holder="late"))
+            assert (await taken(cluster, heard=Picture(lease=board.Lease(7, holder="before")))).generation == 8
 
     run()
 

@@ -148,6 +148,7 @@ def test_the_json_is_whole_and_its_times_are_readable() -> None:
                            troubles=(trouble,))},
         reported_at={0: 1_700_000_000.0},
         counted_gaps={orders: board.Gaps(orders, 1, 2, (Gap(orders, 5, 7, "skipped by hand", 1_700_000_000.0),))},
+        notices={("target wiped", ""): board.Notice("target wiped", "", 2, "B was wiped", 1_700_000_000.0)},
         upkeep=kept_up,
     )  # fmt: skip
     (flow,) = json.loads(json.dumps(data([summary("A->B", Sight(State.RUNNING, picture))])))["flows"]
@@ -182,6 +183,9 @@ def test_the_json_is_whole_and_its_times_are_readable() -> None:
                 "partition": "orders-1", "times": 1, "offsets": 2,
                 "newest": [{"begin": 5, "end": 7, "reason": "skipped by hand", "at": at}],
             }
+        ],
+        "notices": [
+            {"kind": "target wiped", "subject": "", "times": 2, "text": "B was wiped", "at": at},
         ],
     }  # fmt: skip
 
