@@ -15,12 +15,21 @@ if TYPE_CHECKING:
     from simulation.world import World
 
 
+_INTERNAL = (
+    (("B", "positions"),),
+    (("B", "board"), ("B", "ledger"), ("A", "syncs")),
+)
+"""In one world never both the positions and what else tells the same. Without ledger and syncs somebody has to say where
+to go on; and a driver that starts without the board counts generations from those that positions name."""
+
+
 class Changes:
     """`run` until the world ends; each change is a fault of the kind that its flavour names."""
 
     def __init__(self, world: World) -> None:
         self._world = world
         self._chance = world.chances.of("changes")
+        self._internal = self._chance.choice(_INTERNAL) if world.setting.flavour is Flavour.INTERNAL_DELETED else ()
 
     async def run(self) -> None:
         flavour = self._world.setting.flavour
@@ -53,6 +62,13 @@ class Changes:
                     told.retain(max(told.start, told.end - self._chance.choice((1, 3, 10))))
                 elif told is not None:
                     self._elect_unclean(told, "B", at_least=self._claimed(told))
+            case Flavour.INTERNAL_DELETED if self._chance.random() < 0.5:
+                if not self._delete_internal():
+                    return
+            case Flavour.TARGET_WIPED if self._chance.random() < 0.2:
+                self._wipe_target()
+            case Flavour.POSITIONS_LOST if self._chance.random() < 0.3:
+                self._lose_positions()
             case Flavour.SOURCE_RECREATED if self._chance.random() < 0.4:
                 await self._recreate("A", TOPIC)
             case Flavour.REMOTE_RECREATED if self._chance.random() < 0.4:
@@ -60,6 +76,43 @@ class Changes:
             case _:
                 return
         world.tally.fault(flavour)
+
+    def _delete_internal(self) -> bool:
+        """Whether there was the one that was chosen; the driver makes it again."""
+        world = self._world
+        alias, topic = self._chance.choice(self._internal)
+        if topic not in world.clusters[alias].topic_ids:
+            return False
+        world.clusters[alias].delete_topic(topic)
+        world.trace.event(f"{alias}: {topic} is deleted")
+        return True
+
+    def _wipe_target(self) -> None:
+        world, cluster, seconds = self._world, self._world.clusters["B"], self._chance.choice((0.5, 3, 12))
+        cluster.wipe(f"B#{cluster.era + 1}" if self._chance.random() < 0.5 else cluster.cluster_id)
+        world.leases.wiped()
+        world.holders.removed()
+        for broker in cluster.brokers:
+            world.network.down["B", broker] = world.line.now + seconds
+        world.network.lose(lambda each: each.cluster is cluster, "the broker has ended")
+        world.trace.event(f"B is wiped, and away for {seconds} s; its id is {cluster.cluster_id}")
+
+    def _lose_positions(self) -> None:
+        """At times together with the board."""
+        world, cluster = self._world, self._world.clusters["B"]
+        for driver in list(world.drivers):
+            driver.kill()
+            world.drivers.remove(driver)
+            world.line.after(self._chance.choice((0.5, 12)), world.add_driver)
+        for process in list(world.living_slots):
+            process.kill()
+        lost = ["positions", "board"] if self._chance.random() < 0.3 else ["positions"]
+        if "board" in lost:
+            world.leases.wiped()
+        for topic in lost:
+            if topic in cluster.topic_ids:
+                cluster.delete_topic(topic)
+        world.trace.event(f"all is killed, and {', '.join(lost)} deleted")
 
     def _claimed(self, log: Log) -> int:
         """Where the board must not end before: without any lease of the generation at work its number would be given to

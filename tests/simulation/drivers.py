@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from farshore.control.topics import TopicSync
@@ -19,8 +19,10 @@ from farshore.driver.spark_slots import SparkSlots
 from farshore.errors import SparkUnavailable
 from farshore.kafka.lock import FlowLock, LockPlace
 from farshore.kafka.raw import RawCluster
+from farshore.kafka.raw_errors import UNKNOWN_TOPIC_OR_PARTITION
 from farshore.model import TopicPartition
 from simulation.holders import GROUP
+from simulation.setting import Flavour
 from simulation.slots import SlotProcess
 from simulation.source import REMOTE, TOPIC
 from simulation.spark import Spark, SparkJob
@@ -174,8 +176,10 @@ class DriverProcess:
         return FlowWork(
             flow=world.flow,
             board_topic=world.board_topic,
+            internal_topics={alias: {name: name for name in world.internal_topics[alias]} for alias in "AB"},
             prepare=self._prepare,
-            new_target=self._new_target,
+            make_missing=self._make_missing,
+            new_target=lambda: self._client("B"),
             new_lock=self._new_lock,
             new_upkeep=lambda _: ModelUpkeep(self, self._client("A")),
             copies=Copies(
@@ -204,17 +208,29 @@ class DriverProcess:
         return self._lock
 
     async def _prepare(self) -> int:
-        """In the place of what makes internal topics: both clusters let us in."""
-        await self._ask("A", ())
-        await self._ask("B", (self.world.board_topic,))
+        for alias in "AB":
+            await self._make_missing(alias)
         return self.world.books.positions_partitions
+
+    async def _make_missing(self, alias: str) -> None:
+        await self._make(alias, self.world.internal_topics[alias])
+
+    async def _make(self, alias: str, wanted: Mapping[str, int]) -> None:
+        """As the product does it, but that the model makes the topics."""
+        world = self.world
+        async with self._client(alias) as client:
+            topics = (await client.metadata(wanted)).topics
+            missing = [name for name in wanted if topics[name].error == UNKNOWN_TOPIC_OR_PARTITION]
+            if missing:  # the controller is asked, which may have heard it from another
+                await client.metadata(wanted)
+        missing = [name for name in missing if name not in world.clusters[alias].topic_ids]
+        for name in missing:
+            world.clusters[alias].create_topic(name, wanted[name])
+            world.trace.event(f"{self.name} makes {name} on {alias} again")
 
     async def _ask(self, alias: str, topics: tuple[str, ...]) -> None:
         async with self._client(alias) as cluster:
             await cluster.metadata(topics)
-
-    def _new_target(self) -> RawCluster:
-        return self._client("B")
 
     def _client(self, alias: str) -> RawCluster:
         world = self.world
@@ -228,7 +244,10 @@ class DriverProcess:
 
     async def _look(self, _: frozenset[str]) -> TopicSync:
         await self._ask("A", (TOPIC,))
-        await self._ask("B", (REMOTE,))
+        if self.world.setting.flavour is Flavour.TARGET_WIPED:
+            await self._make("B", {REMOTE: self.world.setting.partitions})
+        else:
+            await self._ask("B", (REMOTE,))
         return TopicSync(partitions={each.partition: each.remote for each in self.world.shares.all})
 
     def _copied(self, partition: TopicPartition) -> Copied:

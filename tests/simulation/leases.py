@@ -45,10 +45,17 @@ class Leases:
         self._world = world
         self._heard: dict[str, _Heard] = {}
         self.excused = False
+        self._from_before: set[str] = set()
         self._newest: tuple[int, dict[int, int]] = (0, {})
         """The newest generation that has written, and the newest attempt of each of its slots."""
         self._holder = ""
         """The driver of the newest generation that has written."""
+
+    def wiped(self) -> None:
+        """The target was, with its board: generations are counted from the beginning, and what runs until it notices
+        may write what is refused, or what is written again."""
+        self._newest = (0, {})
+        self._from_before = {process.name for process in self._world.living_slots}
 
     def put(self, batch: Batch) -> None:
         """Something is on the board."""
@@ -84,6 +91,8 @@ class Leases:
             self._world.trace.fail("WRITES WITHOUT LEASE", f"{process.name} writes to {topic} and {said}")
 
     def _check_newest(self, process: SlotProcess, topic: str) -> None:
+        if process.name in self._from_before:
+            return
         generation, attempts = self._newest
         newest = attempts.get(process.slot, 0)
         if process.generation > generation:

@@ -14,6 +14,7 @@ from simulation.fates import Aim, Fate
 from simulation.mutation import Mutation
 from simulation.network import Weather
 from simulation.setting import Flavour, Options
+from simulation.vanishing_mutations import VANISHING_MUTATIONS
 
 _EXACTLY = Options(exactly_once=True, crowd=False)
 _AT_LEAST = Options(exactly_once=False, crowd=False)
@@ -281,4 +282,5 @@ MUTATIONS = (
         20035,
         _TOO_LOW,
     ),
+    *VANISHING_MUTATIONS,
 )

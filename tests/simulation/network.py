@@ -51,6 +51,7 @@ class Call:
     request: Request[Any]
     api: str
     answer: asyncio.Future[Answered]
+    era: int
     fate: Fate | None = None
 
 
@@ -219,7 +220,7 @@ class ModelConnection:
         network, line = self.network, self.network.line
         network.watch_submit(self, request)
         api = type(request).__name__
-        call = Call(self, request, api, self.loop.create_future(), network.fates.of(api))
+        call = Call(self, request, api, self.loop.create_future(), self.cluster.era, network.fates.of(api))
         self._unanswered.append(call)
         network.tally.requests += 1
         if call.fate is not Fate.LOST_BEFORE:
@@ -294,7 +295,7 @@ class ModelConnection:
 
     def _carry_out(self, call: Call) -> None:
         network = self.network
-        if network.is_down(self._address):
+        if network.is_down(self._address) or call.era != self.cluster.era:
             self._busy = False  # with all that it had read
             self._queue.clear()
             return

@@ -29,11 +29,18 @@ class Flavour(StrEnum):
     REMOTE_TRUNCATED = "remote truncated"
     BOARD_TRUNCATED = "board truncated"
     """The board loses its newest records, but never all leases of the generation at work."""
+    INTERNAL_DELETED = "internal deleted"
+    """Internal topics are deleted, one after the other."""
+    TARGET_WIPED = "target wiped"
+    """The target is away for a moment, and comes back empty, with another id or the same."""
+    POSITIONS_LOST = "positions lost"
+    """Nothing runs, the topic of the positions is deleted, and all is started again."""
 
 
 _DRAWN = (
     *(Flavour.PLAIN,) * 4, *(Flavour.TRANSACTIONAL,) * 2, Flavour.COMPACTED, *(Flavour.RETENTION,) * 2, *(Flavour.UNCLEAN,) * 2,
     Flavour.SOURCE_RECREATED, Flavour.REMOTE_RECREATED, Flavour.REMOTE_TRUNCATED, Flavour.BOARD_TRUNCATED,
+    Flavour.INTERNAL_DELETED, Flavour.TARGET_WIPED, Flavour.POSITIONS_LOST,
 )  # fmt: skip
 
 AT_LEAST_ONCE_ONLY = (Flavour.REMOTE_TRUNCATED,)

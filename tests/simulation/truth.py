@@ -23,6 +23,7 @@ _SETTLED_WITHIN_SECONDS = 60.0
 _EVERY_SECONDS = 1.0
 _ANOTHER_LOG = (
     Flavour.REMOTE_TRUNCATED, Flavour.REMOTE_RECREATED, Flavour.SOURCE_RECREATED, Flavour.UNCLEAN,
+    Flavour.TARGET_WIPED,
 )  # fmt: skip
 """Before a slot has found out that a log is another one than before, nobody knows what has to be copied again."""
 _WELL = (FlowState.RUNNING, FlowState.IDLE, FlowState.STANDBY, FlowState.STOPPED, FlowState.HANDED_BACK)

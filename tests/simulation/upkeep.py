@@ -39,6 +39,9 @@ class ModelUpkeep:
     async def stop(self) -> None:
         await self._source.close()
 
+    def made_again(self, topic: str) -> None:
+        """Nothing here is written to it."""
+
     def on_board(self, generation: int) -> board.Upkeep:
         return board.Upkeep(generation, (), None, 0, ())
 

@@ -9,7 +9,7 @@ import time
 import traceback
 from collections.abc import Callable
 from datetime import timedelta
-from typing import Any
+from typing import Any, ClassVar
 
 from farshore.config.security import Connection
 from farshore.config.settings import Client, ConsumerTuning, ProducerTuning
@@ -62,6 +62,8 @@ class World(Host):
     """`simulate` lets it live. Then `trace` has its hash and its violations, `tally` what happened in it."""
 
     board_topic = "board"
+    internal_topics: ClassVar = {"A": {"syncs": 1}, "B": {"positions": 2, "ledger": 1, "board": 1}}
+    """By cluster, with their numbers of partitions."""
 
     def __init__(self, seed: int, options: Options = ANY) -> None:
         self.seed, self._options = seed, options
@@ -153,9 +155,10 @@ class World(Host):
 
     def _create_topics(self) -> None:
         self.clusters["A"].create_topic(TOPIC, self.setting.partitions)
-        self.clusters["A"].create_topic("syncs", 1)
-        for topic, partitions in ((REMOTE, self.setting.partitions), ("positions", 2), ("ledger", 1), ("board", 1)):
-            self.clusters["B"].create_topic(topic, partitions)
+        self.clusters["B"].create_topic(REMOTE, self.setting.partitions)
+        for alias, topics in self.internal_topics.items():
+            for topic, partitions in topics.items():
+                self.clusters[alias].create_topic(topic, partitions)
 
     # -- what can be done to it
 

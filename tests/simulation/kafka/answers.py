@@ -129,7 +129,7 @@ class Answers:
             partitions = {one.partition: self._partition(one) for one in cluster.partitions_of(name)}
             topics[name] = TopicMetadata(name, codes.NONE, cluster.topic_ids[name], partitions)
         brokers = {broker: cluster.address(broker) for broker in cluster.brokers}
-        return ClusterMetadata(cluster.alias, brokers, topics)
+        return ClusterMetadata(cluster.cluster_id, brokers, topics)
 
     def _partition(self, one: TopicPartition) -> PartitionMetadata:
         leader, epoch = self._cluster.shown[one]

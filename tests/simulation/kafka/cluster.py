@@ -29,7 +29,9 @@ from simulation.kafka.transactions import Coordinator, State, Transaction
 
 class ModelCluster:
     def __init__(self, alias: str, host: Host, brokers: int = 3) -> None:
-        self.alias = alias
+        self.alias = self.cluster_id = alias
+        self.era = 0
+        """Counts how often it was wiped."""
         self.host = host
         self.brokers = list(range(1, brokers + 1))
         self.logs: dict[TopicPartition, Log] = {}
@@ -79,6 +81,16 @@ class ModelCluster:
         for one in self._partitions.pop(topic):
             del self.shown[one]
             self.logs.pop(one).tell_waiting()
+
+    def wipe(self, cluster_id: str) -> None:
+        """All that it has and knows is gone. Whoever wipes it loses connections, with all that is on its way."""
+        for topic in list(self.topic_ids):
+            self.delete_topic(topic)
+        self.era += 1
+        self.cluster_id = cluster_id
+        self.coordinator, self.groups = Coordinator(self._write_markers), Groups(self.host)
+        for sessions in self.sessions.values():
+            sessions.forget()
 
     def partitions_of(self, topic: str) -> list[TopicPartition]:
         return list(self._partitions.get(topic, ()))
@@ -161,9 +173,11 @@ class ModelCluster:
     def _write_markers(self, one: Transaction) -> None:
         for partition in list(one.partitions):
             delay = self.host.marker_delay(self, one.transactional_id)
-            self.host.call_at(self.host.now() + delay, self._write_marker, one, partition)
+            self.host.call_at(self.host.now() + delay, self._write_marker, one, partition, self.era)
 
-    def _write_marker(self, one: Transaction, partition: TopicPartition) -> None:
+    def _write_marker(self, one: Transaction, partition: TopicPartition, era: int) -> None:
+        if era != self.era:
+            return
         log = self.logs.get(partition)
         leaderless = log is not None and self.shown[partition][0] is None
         if log is not None and not (leaderless and self.host.drops_marker(self, partition)):
