@@ -245,13 +245,24 @@ class Generation:
     def superseded(self) -> bool:
         """Another driver has claimed the flow: whatever this one writes would only mislead. From any thread."""
         lease = self._picture.lease
-        return lease is not None and self.is_anothers(lease)
+        if lease is not None and self.is_anothers(lease):
+            return True
+        return not self._may_lease() and self._is_leased_by_another
+
+    @property
+    def _is_leased_by_another(self) -> bool:
+        """Our number, since we were last heard: the board had lost our claim, and whoever has the lock has made it."""
+        records = dict(self._picture.lease_records)
+        ours = records.get((self.number, self._holder))
+        others = (record for (number, holder), record in records.items() if self._is_namesake(number, holder))
+        return any(ours is None or record.heard_at > ours.heard_at for record in others)
+
+    def _is_namesake(self, number: int, holder: str) -> bool:
+        return number == self.number and holder not in ("", self._holder)
 
     def is_anothers(self, lease: board.Lease) -> bool:
         """It claims what is ours: under a later number, or, where the board has lost ours, under the same."""
-        if lease.generation != self.number:
-            return lease.generation > self.number
-        return lease.holder not in ("", self._holder)
+        return lease.generation > self.number or self._is_namesake(lease.generation, lease.holder)
 
     def _lease(self) -> board.Lease:
         """It names the attempts of slots that have ended too, so that none of them takes it for its own."""

@@ -32,3 +32,7 @@ def partitions_move_before_they_are_let_go() -> list[Patch]:
         return true(generation, number, wanted, {}, *more)
 
     return [(Generation, "_next", next_plan)]
+
+
+def waits_beside_another_under_its_own_number() -> list[Patch]:
+    return [(Generation, "_is_leased_by_another", False)]

@@ -40,6 +40,13 @@ _MOVING = Options(
     often=(("move", 15.0), ("board slow", 5.0), *_NO_OUTAGES),
 )
 """Partitions go from slot to slot, and slots hear late of it."""
+_BOARD_LOST = Options(
+    crowd=False,
+    flavour=Flavour.BOARD_TRUNCATED,
+    settings=(("partitions", 3), ("records", 150), ("standby", True), ("changes_every", 1.5)),
+    often=(("board slow", 6.0), ("kill driver", 4.0), ("lose lock", 4.0), ("cluster half open", 4.0)),
+)
+"""The board loses what drivers have claimed before their slots begin."""
 _WELL = Options(
     crowd=False,
     left_out=frozenset((*KINDS, *Flavour)),
@@ -94,5 +101,13 @@ DRIVER_MUTATIONS = (
         _MOVING,
         20012,
         _TWO_WRITE,
+    ),
+    Mutation(
+        "E6",
+        "a driver without the lock waits beside one that has its number",
+        driver_holes.waits_beside_another_under_its_own_number,
+        _BOARD_LOST,
+        11035,
+        ("STATE OUTLASTS ITS CAUSE",),
     ),
 )

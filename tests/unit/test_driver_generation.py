@@ -15,7 +15,7 @@ from farshore.clock import SYSTEM_CLOCK
 from farshore.dataplane import board
 from farshore.dataplane.assignment import Copied, Gap, Limits
 from farshore.dataplane.bookkeeping import Books, board_records
-from farshore.dataplane.picture import Picture, read_picture
+from farshore.dataplane.picture import LeaseRecord, Picture, read_picture
 from farshore.dataplane.task import ExactlyOnce, Order, Outcome
 from farshore.driver import generation, planned_slot
 from farshore.driver.generation import Generation
@@ -384,6 +384,23 @@ def test_a_lease_of_the_same_number_under_another_name_is_anothers(lease: board.
             assert one.generation.is_anothers(lease) == anothers
             one.picture.lease = lease
             assert one.generation.superseded == anothers
+
+    run()
+
+
+@pytest.mark.parametrize(("first", "second"), [(HOLDER, "another"), ("another", HOLDER)])
+def test_without_the_lock_the_newest_lease_under_our_number_says_whose_it_is(first: str, second: str) -> None:
+    """The board may lose all leases, and another driver, which has the lock by then, counts from the beginning."""
+
+    @in_a_loop
+    async def run() -> None:
+        async with driven() as one:
+            one.picture.lease = board.Lease(NUMBER, holder=HOLDER)
+            for at, holder in enumerate((first, second)):
+                one.picture.lease_records[NUMBER, holder] = LeaseRecord(0, 0, float(at))
+            assert not one.generation.superseded, "of two that claim it at once the first has it"
+            one.ours = False
+            assert one.generation.superseded == (second == "another")
 
     run()
 
