@@ -119,6 +119,11 @@ class Setting:
         return len(self.executors) > 1 or self.executors[0] <= self.slots
 
     @property
+    def round_trip(self) -> float:
+        """Seconds, to the cluster that is farthest away."""
+        return 2 * max((seconds for _, seconds in self.distances), default=0.0)
+
+    @property
     def hardships(self) -> list[str]:
         """What is so for the whole of the world, for the table."""
         found = {

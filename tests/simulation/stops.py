@@ -43,6 +43,5 @@ async def _have_ended(world: World, drivers: list[DriverProcess], asked: float, 
     took = world.line.now - asked
     world.tally.slowest_stop = max(world.tally.slowest_stop, took)
     # Positions, reports and leases are some round trips one after the other.
-    far = _ROUND_TRIPS * 2 * max((seconds for _, seconds in world.setting.distances), default=0.0)
-    if took > _STOPPED_WITHIN + far and well:
+    if took > _STOPPED_WITHIN + _ROUND_TRIPS * world.setting.round_trip and well:
         world.trace.fail("SLOW STOP", f"it took {took:.1f} s to stop, with nothing wrong")
