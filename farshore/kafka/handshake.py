@@ -18,6 +18,7 @@ from farshore import __version__
 from farshore.config.security import Connection
 from farshore.kafka.releases import Release, release_of
 from farshore.kafka.sslcontext import ssl_context
+from farshore.kafka.tls_words import is_refusal, refused, untrusted
 from farshore.threads import side_by_side
 
 _API_VERSIONS, _VERSION, _CORRELATION = 18, 3, 1
@@ -126,11 +127,11 @@ class _Answer:
 def _why(error: Exception, encrypted: bool, timeout: float) -> str:
     match error:
         case ssl.SSLCertVerificationError():
-            return f"its certificate is not trusted: {error.verify_message}"
+            return f"its certificate is not trusted: {_without_advice(untrusted(error))}"
         case ssl.SSLError() if "WRONG_VERSION_NUMBER" in str(error) or "EOF" in str(error):
             return "no TLS there: is security.protocol right, is this the TLS listener's port?"
-        case ssl.SSLError() if "ALERT" in str(error):
-            return f"it refused our certificate, or that we have none ({error.reason})"
+        case ssl.SSLError() if is_refusal(error):
+            return _without_advice(refused(error))
         case socket.gaierror():
             return "the host name does not resolve"
         case TimeoutError():
@@ -144,3 +145,8 @@ def _why(error: Exception, encrypted: bool, timeout: float) -> str:
             return (error.strerror or str(error)).lower()
         case _:
             return str(error)
+
+
+def _without_advice(words: str) -> str:
+    """Whoever judges has more to say about what to do."""
+    return words.partition("; check")[0]

@@ -9,6 +9,7 @@ from aiokafka import errors as aiokafka_errors
 
 from farshore.errors import AuthenticationFailed, KafkaError, TokenRefused, Unreachable
 from farshore.kafka.raw_model import BrokerAddress
+from farshore.kafka.tls_words import is_refusal, refused, untrusted
 
 _REFUSED_LOGIN = (
     aiokafka_errors.SaslAuthenticationFailed,
@@ -20,15 +21,17 @@ _REFUSED_LOGIN = (
 def while_connecting(error: Exception, alias: str, address: BrokerAddress, *, within: float) -> KafkaError:
     """`error` ended the attempt to connect to, and log in at, a broker of cluster `alias`."""
     cause = _root(error)
-    refused = _refusal(cause)
-    if refused is not None:
-        return AuthenticationFailed(f"{alias}: broker {address}: {refused}", cluster=alias)
+    refusal = _refusal(cause)
+    if refusal is not None:
+        return AuthenticationFailed(f"{alias}: broker {address}: {refusal}", cluster=alias)
     return Unreachable(f"{alias}: broker {address}: {_obstacle(cause, within)}", cluster=alias)
 
 
 def while_waiting(error: Exception, alias: str, address: BrokerAddress) -> KafkaError:
     """`error` took away an open connection; the outcome of what was sent on it is not known."""
     cause = _root(error)
+    if isinstance(cause, ssl.SSLError):
+        return lost(alias, address, refused(cause) if is_refusal(cause) else "TLS broke off")
     said = str(cause) if isinstance(cause, OSError) and str(cause) else "the broker closed the connection"
     return lost(alias, address, said)
 
@@ -57,9 +60,9 @@ def _refusal(cause: BaseException) -> str | None:
         case TokenRefused():
             return f"no token to log in with: {cause}"
         case ssl.SSLCertVerificationError():
-            return f"its certificate is not trusted: {cause.verify_message}; check ssl.truststore.*"
-        case ssl.SSLError() if "ALERT" in str(cause):
-            return f"it refuses our certificate, or that we have none ({cause.reason}); check ssl.keystore.*"
+            return f"its certificate is not trusted: {untrusted(cause)}"
+        case ssl.SSLError() if is_refusal(cause):
+            return refused(cause)
         case ValueError() if "signature" in str(cause) or "nonce" in str(cause):
             return "it cannot prove that it knows the user's password: is this the right cluster?"
         case _:

@@ -36,6 +36,7 @@ from farshore.kafka.facts import Answers, ClusterDescription, Configs, NewTopic,
 from farshore.kafka.raw import At, Dial, RawCluster
 from farshore.kafka.raw_connection import log_in
 from farshore.kafka.raw_errors import NONE, Category, error_info
+from farshore.kafka.tls_words import unusable
 from farshore.model import TopicPartition
 
 K = TypeVar("K", bound=Hashable)
@@ -70,7 +71,7 @@ class Admin:
                 client.connection, alias=alias, client_id=client_id, request_timeout=self.timeout, dial=dial
             )
         except ssl.SSLError as error:  # such as a key that does not belong to its certificate
-            message = f"{alias}: set up the connection: {error.reason or error}"
+            message = f"{alias}: set up the connection: {unusable(error)}"
             raise AuthenticationFailed(message, cluster=alias) from error
         self._asking = Asking(self._raw, timeout=self.timeout)
         self.groups = AdminGroups(self._asking, self._raw, timeout=self.timeout)
