@@ -65,13 +65,14 @@ async def take_over(
         # A claim of ours that the board has lost was heard all the same: we never go back.
         # What the board has lost we may have heard before.
         leased = _newer(last.lease, heard.lease if heard else None)
-        lost = await unheard() if leased is None and unheard is not None else 0
-        number = 1 + max(number, lost, leased.generation if leased else 0, last.end.generation if last.end else 0)
+        known = leased.generation if leased else 0
+        lost = max(_told(last), await unheard() if leased is None and unheard is not None else 0)
+        number = 1 + max(number, lost, known, last.end.generation if last.end else 0)
         if claim:
             await writer.write(board_records(board_topic, [board.Lease(number, holder=holder)]))
         claimed_at = clock.monotonic()
         picture = await read_picture(target, board_topic, clock)
-        if not leased.over if leased is not None else lost > 0 and not surely_over:
+        if (leased is not None and not leased.over) or (lost > known and not surely_over):
             _log.info("%s: waiting for the slots of an earlier driver to end", flow)
             await _until_lapsed(_newest_but(picture, (number, holder)), heard, claimed_at, clock)
             picture = await read_picture(target, board_topic, clock)
@@ -79,6 +80,12 @@ async def take_over(
         if not claim or (lease is not None and (lease.generation, lease.holder) == (number, holder)):
             return Taken(picture, number, holder)
         _log.warning("%s: another driver has claimed the flow at the same time", flow)
+
+
+def _told(picture: Picture) -> int:
+    """The last generation of which plans or reports are left: an unclean election takes leases first."""
+    planned, reported = picture.plans.values(), picture.reports.values()
+    return max([0, *(plan.generation for plan in planned), *(report.generation for report in reported)])
 
 
 def _newer(read: board.Lease | None, heard: board.Lease | None) -> board.Lease | None:

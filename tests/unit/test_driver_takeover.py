@@ -258,3 +258,24 @@ def test_a_lease_that_the_board_has_lost_counts_if_it_was_heard(lasts: Callable[
             taking.cancel()
 
     run()
+
+
+def test_a_generation_of_which_only_plans_or_reports_are_left_is_not_given_out_again(
+    lasts: Callable[[float], None],
+) -> None:
+    """Slots would take the plans of the one before for their own."""
+    lasts(FOR_EVER)
+
+    @in_a_loop
+    async def run() -> None:
+        broker = PlayedBroker("board")
+        async with broker.cluster() as cluster:
+            await say(cluster, board.Lease(3, over=True, holder="earlier"), board.Plan(0, 4, 1))
+            taking = asyncio.create_task(taken(cluster))
+            await until(lambda: produced(broker) == 2)
+            await asyncio.sleep(0.2)
+            assert not taking.done(), "its slots may still write"
+            assert [lease.generation for lease in await leases(cluster)] == [3, 5]
+            taking.cancel()
+
+    run()
