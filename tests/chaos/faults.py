@@ -210,7 +210,9 @@ def mirror_maker(scene: Scene, fault: Fault) -> str:
                 time.sleep(fault.lasts)
         finally:
             scene.first.start()
-    return "it copied" if begun else "it did not come to copy anything"
+    if not begun:
+        raise Missed("it did not come to copy anything")
+    return "it copied"
 
 
 FAULTS: dict[str, Callable[[Scene, Fault], str]] = {
