@@ -28,6 +28,15 @@ class ConnectionKeys:
     def given(self, name: str) -> bool:
         return self.spelled(name) in self._entries
 
+    def readable(self, name: str) -> bool:
+        """Whether what is given, if anything is, is a value of the key."""
+        try:
+            if (entry := self._entries.get(self.spelled(name))) is not None:
+                CONNECTION[name].parse(entry.text)
+        except ValueError:
+            return False
+        return True
+
     def text(self, name: str) -> str | None:
         value = self._value(name)
         return None if value is None else str(value)

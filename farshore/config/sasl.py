@@ -73,6 +73,8 @@ def left_open(keys: ConnectionKeys) -> Sasl:
 
 def _read_mechanism(keys: ConnectionKeys) -> str | None:
     mechanism = keys.text("sasl.mechanism")
+    if not keys.readable("sasl.mechanism"):
+        return None  # the table of keys has said so, and the default is not what was meant
     if mechanism == "GSSAPI" and not kerberos_is_installed():
         given = keys.given("sasl.mechanism")
         others = ", ".join(name for name in _MODULES if name != "GSSAPI")
@@ -82,8 +84,7 @@ def _read_mechanism(keys: ConnectionKeys) -> str | None:
             f"here: pip install 'farshore[gssapi]', or name one that the brokers offer out of {others}",
         )
         return None
-    # A mechanism other than these has been complained of already, by the table of keys.
-    return mechanism if mechanism in _MODULES else None
+    return mechanism
 
 
 def _read_module(keys: ConnectionKeys, mechanism: str) -> LoginModule | None:
