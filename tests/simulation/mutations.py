@@ -271,7 +271,7 @@ MUTATIONS = (
         "the lag of a slot that is silent is what it told last",
         holes.lag_as_it_was_last_told,
         _AT_LEAST,
-        20029,
+        20022,
         _TOO_LOW,
     ),
     Mutation(
@@ -279,7 +279,7 @@ MUTATIONS = (
         "logs end where they did when they were last read",
         holes.ends_of_logs_as_they_were_last_read,
         _AT_LEAST,
-        20035,
+        20005,
         _TOO_LOW,
     ),
     *VANISHING_MUTATIONS,
