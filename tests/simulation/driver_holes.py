@@ -34,5 +34,5 @@ def partitions_move_before_they_are_let_go() -> list[Patch]:
     return [(Generation, "_next", next_plan)]
 
 
-def waits_beside_another_under_its_own_number() -> list[Patch]:
-    return [(Generation, "_is_leased_by_another", False)]
+def generations_are_given_out_again() -> list[Patch]:
+    return [(takeover, "_told", lambda _: 0)]

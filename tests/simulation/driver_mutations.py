@@ -42,11 +42,16 @@ _MOVING = Options(
 """Partitions go from slot to slot, and slots hear late of it."""
 _BOARD_LOST = Options(
     crowd=False,
-    flavour=Flavour.BOARD_TRUNCATED,
-    settings=(("partitions", 3), ("records", 150), ("standby", True), ("changes_every", 1.5)),
-    often=(("board slow", 6.0), ("kill driver", 4.0), ("lose lock", 4.0), ("cluster half open", 4.0)),
+    settings=(("partitions", 4), ("records", 150), ("slots", 3), ("executors", (1, 1, 1)), ("distances", ())),
+    often=(
+        ("lose executor", 12.0),
+        ("spark ends", 8.0),
+        ("spark hangs", 8.0),
+        ("move and kill", 8.0),
+        ("kill slot", 4.0),
+    ),
 )
-"""The board loses what drivers have claimed before their slots begin."""
+"""Drivers end with their Spark, and the board loses their leases, but not their plans."""
 _WELL = Options(
     crowd=False,
     left_out=frozenset((*KINDS, *Flavour)),
@@ -83,7 +88,7 @@ DRIVER_MUTATIONS = (
         "an attempt of a slot begins beside the one before",
         driver_holes.attempts_begin_beside_those_before,
         _LOST_AND_ALIVE,
-        20025,
+        20041,
         _TWO_WRITE,
     ),
     Mutation(
@@ -99,15 +104,15 @@ DRIVER_MUTATIONS = (
         "a partition moves before the slot that has it lets it go",
         driver_holes.partitions_move_before_they_are_let_go,
         _MOVING,
-        20012,
+        20013,
         _TWO_WRITE,
     ),
     Mutation(
         "E6",
-        "a driver without the lock waits beside one that has its number",
-        driver_holes.waits_beside_another_under_its_own_number,
+        "a generation is given out again whose leases the board has lost",
+        driver_holes.generations_are_given_out_again,
         _BOARD_LOST,
-        11035,
-        ("STATE OUTLASTS ITS CAUSE",),
+        17017,
+        ("STUCK", "RUNS IN WORDS ONLY"),
     ),
 )
