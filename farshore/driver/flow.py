@@ -15,7 +15,7 @@ from farshore.dataplane.picture import BoardWatch, read_picture
 from farshore.dataplane.trouble import Trouble
 from farshore.driver.figures import FlowFigures, FlowState, FlowStatus
 from farshore.driver.flow_topics import FlowTopics
-from farshore.driver.holding import Facts, Step, next_step
+from farshore.driver.holding import Facts, Step, ends_in_trouble, next_step
 from farshore.driver.parts import TOPIC_MISSING, FlowWork, Held, Upkeep
 from farshore.driver.replication import Replication
 from farshore.driver.takeover import Taken, take_over
@@ -385,8 +385,12 @@ class FlowDriver:
         await replication.stop(give_up_at - _SPARE_SECONDS)
         self.unfinished = replication.generation.left
         self._surely_over = replication.generation.is_over
-        unfinished = self._work.once and not replication.done
-        self.was_in_trouble = (unfinished or replication.in_trouble) and replication.uncopied != 0
+        self.was_in_trouble = ends_in_trouble(
+            abandoned=self.unfinished > 0,
+            cut_short=self._work.once and not replication.done,
+            in_trouble=replication.in_trouble,
+            uncopied=replication.uncopied,
+        )
 
     async def _steer(self, held: Held, tasks: list[asyncio.Task[None]]) -> Step:
         """Why it is no longer kept."""

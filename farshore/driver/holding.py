@@ -43,3 +43,12 @@ def next_step(facts: Facts) -> Step:
     if not facts.lock_held:
         return Step.PAUSE
     return Step.FINISH if facts.done else Step.GO_ON
+
+
+def ends_in_trouble(*, abandoned: bool, cut_short: bool, in_trouble: bool, uncopied: int | None) -> bool:
+    """Whether a flow that has ended leaves something that an operator should look at.
+
+    `abandoned`: some slots had not ended in time. `cut_short`: it was to copy all that was there, and has not.
+    `uncopied` is None where it is not known.
+    """
+    return uncopied != 0 and (abandoned or cut_short or in_trouble)

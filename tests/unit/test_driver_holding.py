@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from farshore.driver.holding import Facts, Step, next_step
+from farshore.driver.holding import Facts, Step, ends_in_trouble, next_step
 
 
 @pytest.mark.parametrize(
@@ -32,3 +32,12 @@ def test_to_stop_comes_first_and_nothing_goes_on_without_the_lock(facts: Facts) 
     assert next_step(replace(facts, stopping=True)) is Step.STOP
     assert next_step(replace(facts, lock_held=False)) not in (Step.GO_ON, Step.FINISH)
     assert next_step(replace(facts, superseded=True)) not in (Step.GO_ON, Step.PAUSE, Step.FINISH)
+
+
+@pytest.mark.parametrize("uncopied", [None, 7])
+@pytest.mark.parametrize("why", ["abandoned", "cut_short", "in_trouble"])
+def test_an_end_that_may_leave_records_behind_is_one_in_trouble(why: str, uncopied: int | None) -> None:
+    reasons = dict.fromkeys(("abandoned", "cut_short", "in_trouble"), False)
+    assert ends_in_trouble(**{**reasons, why: True}, uncopied=uncopied)
+    assert not ends_in_trouble(**reasons, uncopied=uncopied)
+    assert not ends_in_trouble(**{**reasons, why: True}, uncopied=0)
