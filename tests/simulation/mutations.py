@@ -49,7 +49,15 @@ _SPLITTING = replace(
 _REPLACED = replace(
     _EXACTLY,
     flavour=Flavour.PLAIN,
-    settings=(("slots", 3), ("replaces_suspended", True), ("commit_every", 0.1), ("calm", 3.0)),
+    settings=(
+        ("slots", 3),
+        ("replaces_suspended", True),
+        ("commit_every", 0.1),
+        ("calm", 3.0),
+        ("executors", (8,)),
+        ("standby", False),
+        ("distances", ()),
+    ),
     often=(("suspend slot", 20.0), ("move", 20.0), ("kill slot", 0.0), ("kill driver", 0.0)),
 )
 """Attempts are replaced while they and their clocks stand still, their partitions move to other slots, and then they go
@@ -122,7 +130,7 @@ MUTATIONS = (
         "a partition is released while outcomes are open",
         holes.release_forgets_open_outcomes,
         _EXACTLY,
-        20004,
+        20015,
         _CONTENTS,
     ),
     Mutation(
@@ -138,7 +146,7 @@ MUTATIONS = (
         "a partition taken back begins at sequence 0",
         holes.sequences_begin_again,
         _BACK_AND_FORTH,
-        20042,
+        20140,
         _CONTENTS,
     ),
     Mutation(
@@ -146,7 +154,7 @@ MUTATIONS = (
         "pieces of a batch forget that it may be there",
         holes.pieces_lose_their_mark,
         replace(_APPENDED_AND_REFUSED, exactly_once=True),
-        20004,
+        20018,
         _CONTENTS,
     ),
     Mutation(
@@ -154,7 +162,7 @@ MUTATIONS = (
         "the same epoch goes on after a commit without answer",
         holes.goes_on_after_a_lost_answer,
         replace(_EXACTLY, aim=Aim("EndTxn", Fate.REPEATED)),
-        20000,
+        20006,
         _CONTENTS,
     ),
     Mutation(
@@ -162,7 +170,7 @@ MUTATIONS = (
         "a fenced slot takes its transactional id back",
         holes.takes_its_id_back,
         _REPLACED,
-        20150,
+        20015,
         _CONTENTS,
     ),
     Mutation(
@@ -193,14 +201,14 @@ MUTATIONS = (
         _STUCK,
     ),
     Mutation(
-        "B5 fetch", "fetches carry no leader epoch", holes.fetches_without_leader_epoch, _UNCLEAN, 20068, _OTHER_LOG
+        "B5 fetch", "fetches carry no leader epoch", holes.fetches_without_leader_epoch, _UNCLEAN, 20013, _OTHER_LOG
     ),
     Mutation(
         "B5 answer",
         "failed answers about epochs count as no truncation",
         holes.failed_epoch_ends_count_as_none,
         replace(_UNCLEAN, settings=(("changes_every", 1.5),)),
-        20002,
+        20016,
         _OTHER_LOG,
     ),
     Mutation(
@@ -216,7 +224,7 @@ MUTATIONS = (
         "batches overtake the first one that a new log gets",
         holes.goes_on_elsewhere_with_many_at_once,
         _MADE_AGAIN,
-        20193,
+        20134,
         ("REORDERED",),
     ),
     Mutation(
@@ -224,7 +232,7 @@ MUTATIONS = (
         "fetches have names of topics, not ids",
         holes.requests_have_names,
         _SOURCE_RECREATED,
-        20067,
+        20030,
         _OTHER_LOG,
     ),
     Mutation(
@@ -232,7 +240,7 @@ MUTATIONS = (
         "appends have names of topics, not ids",
         holes.requests_have_names,
         _REMOTE_RECREATED,
-        20011,
+        20015,
         _CONTENTS,
     ),
     Mutation(
@@ -243,18 +251,18 @@ MUTATIONS = (
         "positions are not written again after an abort",
         holes.positions_are_not_written_again,
         _ABORTING,
-        20000,
+        20209,
         ("ABORTED POSITION LEFT",),
     ),
     Mutation(
-        "B9", "gaps are ordered by clocks", holes.gaps_by_their_writers_clocks, _OVERTAKEN, 20000, ("GAP UNTOLD",)
+        "B9", "gaps are ordered by clocks", holes.gaps_by_their_writers_clocks, _OVERTAKEN, 20004, ("GAP UNTOLD",)
     ),
     Mutation(
         "C4",
         "the tail of the board stays deaf",
         holes.tail_stays_deaf,
         Options(crowd=False, flavour=Flavour.BOARD_TRUNCATED, settings=(("board_begins_later", True),)),
-        20001,
+        20005,
         _STUCK,
     ),
     Mutation(
@@ -262,7 +270,7 @@ MUTATIONS = (
         "the lease is checked before the wait",
         holes.lease_checked_before_the_wait,
         _LAPSING,
-        20015,
+        20311,
         ("WRITES WITHOUT LEASE",),
     ),
     *DRIVER_MUTATIONS,
@@ -279,7 +287,7 @@ MUTATIONS = (
         "logs end where they did when they were last read",
         holes.ends_of_logs_as_they_were_last_read,
         _AT_LEAST,
-        20005,
+        20013,
         _TOO_LOW,
     ),
     *VANISHING_MUTATIONS,

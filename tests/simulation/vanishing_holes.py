@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
-from farshore.dataplane.rebuilding import Rebuilding
+from farshore.dataplane.rebuilding import Asked, Rebuilding
 from farshore.driver.flow import FlowDriver
 from farshore.driver.watching import TopicWatch
 from farshore.model import TopicPartition
@@ -19,8 +20,8 @@ def internal_topics_stay_away() -> list[Patch]:
 
 
 def partitions_without_a_position_are_new() -> list[Patch]:
-    async def find(*_: Any) -> dict[TopicPartition, Any]:
-        return {}
+    async def find(_: Rebuilding, asked: Sequence[Asked]) -> dict[TopicPartition, Any]:
+        return dict.fromkeys(each.partition for each in asked)
 
     return [(Rebuilding, "find", find)]
 
