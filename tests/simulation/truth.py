@@ -10,6 +10,7 @@ import asyncio
 from typing import TYPE_CHECKING
 
 from farshore.driver.figures import FlowState
+from farshore.wire.batch import Batch
 from simulation.drivers import DriverProcess
 from simulation.setting import Flavour
 from simulation.source import REMOTE, TOPIC
@@ -38,9 +39,11 @@ class Truth:
         self._waits_since: float | None = None
         self._knowable = world.setting.flavour not in _ANOTHER_LOG and not world.setting.crowd
 
-    def appended(self) -> None:
-        """To a remote topic."""
-        self._appended_at = self._world.line.now
+    def appended(self, number: int, batch: Batch) -> None:
+        """To a remote topic. What is aborted right after it was copied for a moment all the same."""
+        self._appended_at = now = self._world.line.now
+        if self._knowable and not batch.is_control:
+            self._copied[number] |= dict.fromkeys((body for _, _, body in self._world.contents.records(batch)), now)
 
     async def run(self) -> None:
         """Until cancelled."""

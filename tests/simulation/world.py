@@ -252,7 +252,7 @@ class World(Host):
             self.leases.put(batch)
         self.truncations.appended(log, batch, client)
         if log.topic == REMOTE:
-            self._truth.appended()
+            self._truth.appended(log.partition, batch)
         self._appended[log.topic, log.partition, batch.producer_id] = self.line.now, client
 
     def event(self, text: str) -> None:
