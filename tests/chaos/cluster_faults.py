@@ -60,24 +60,20 @@ def make_whole(cluster: Cluster) -> None:
 
 
 def kill(scene: Scene, fault: Fault) -> str:
-    broker = drawn(fault, _cluster(scene, fault).brokers, "broker")
-    broker.kill()
-    time.sleep(fault.lasts)
-    make_whole(_cluster(scene, fault))
-    return broker.name
+    return _without_a_broker(scene, fault, Broker.kill)
 
 
 def freeze(scene: Scene, fault: Fault) -> str:
-    broker = drawn(fault, _cluster(scene, fault).brokers, "broker")
-    broker.freeze()
-    time.sleep(fault.lasts)
-    make_whole(_cluster(scene, fault))
-    return broker.name
+    return _without_a_broker(scene, fault, Broker.freeze)
 
 
 def restart(scene: Scene, fault: Fault) -> str:
+    return _without_a_broker(scene, fault, Broker.stop)
+
+
+def _without_a_broker(scene: Scene, fault: Fault, take_away: Callable[[Broker], None]) -> str:
     broker = drawn(fault, _cluster(scene, fault).brokers, "broker")
-    broker.stop()
+    take_away(broker)
     time.sleep(fault.lasts)
     make_whole(_cluster(scene, fault))
     return broker.name
