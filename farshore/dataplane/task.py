@@ -281,6 +281,9 @@ class SlotTask:
         until = self._until
         async with self._beside(following.run(self._plan_changed)), self._beside(books.run()):
             await slot.run(self.lease.to_end, until)
+            if not self.lease.to_end.is_set():
+                # Waits for a commit that is under way: the slot would have to start over if it were cancelled.
+                await books.flush()
         await books.flush("released", letting_go=True)
         if until is not None:
             self.left += tuple(f"{partition}: {reason}" for partition, reason in slot.left(until).items())

@@ -51,7 +51,7 @@ class Transaction:
         self._joined: set[TopicPartition] = set()
         self._sequences: dict[TopicPartition, int] = {}
         self._leaders: dict[TopicPartition, int] = {}
-        self._ending = False
+        self._unsure = False  # what became of the last request: then nothing more may be written under this epoch
 
     @property
     def is_open(self) -> bool:
@@ -69,7 +69,7 @@ class Transaction:
         self.identity = await self._target.init_producer_id(
             self.id, current=self.identity, transaction_timeout=self._timeout
         )
-        self._ending = False
+        self._unsure = False
         self._joined.clear()
         self._sequences.clear()
 
@@ -86,8 +86,9 @@ class Transaction:
     async def write(self, records: Sequence[InternalRecord]) -> None:
         """Append internal records as part of the transaction. Raises KafkaError if that cannot be done for good."""
         alias, now_ms = self._target.alias, round(self._clock.wall() * 1000)
-        if self._ending:
-            raise KafkaError(f"{alias}: {self.id}: whether the last transaction has ended is not known", cluster=alias)
+        if self._unsure:
+            raise KafkaError(f"{alias}: {self.id}: what became of the last request is not known", cluster=alias)
+        self._unsure = True  # until the answer: we may be cancelled
         batches = batches_of(alias, by_partition(records), self.identity, self._sequences, now_ms, transactional=True)
         failed = {partition: code for partition, code in (await self.join(batches)).items() if code}
         for partition, code in failed.items():
@@ -95,6 +96,7 @@ class Transaction:
         await append_all(
             self._target, batches, within=self._timeout / 2, transactional_id=self.id, leaders=self._leaders
         )
+        self._unsure = False
 
     async def commit(self) -> bool:
         """Whether the next transaction may begin under the same epoch.
@@ -111,8 +113,8 @@ class Transaction:
     async def _end(self, *, commit: bool) -> bool:
         if not self._joined:
             return True
-        self._ending = True  # until the answer: if we are cancelled, nothing more may be written under this epoch
+        self._unsure = True
         answered = await self._target.end_transaction(self.id, self.identity, commit=commit)
-        self._ending = False
+        self._unsure = not answered
         self._joined.clear()
         return answered

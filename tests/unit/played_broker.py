@@ -107,8 +107,10 @@ class PlayedBroker:
     and end offset; the last is given again and again. Transactional ids get the next epoch whenever they are asked for.
 
     `transactions` are the partitions of those that are open. `silent_end_of`: the next request to end one that has a
-    partition of this topic does nothing, and is not answered.
+    partition of this topic does nothing, and is not answered. What a broker may wait with, `takes_seconds`.
     """
+
+    takes_seconds = 0.01
 
     def __init__(self, *topics: str, partitions: int = 1) -> None:
         self.logs = {(topic, number): Log() for topic in topics for number in range(partitions)}
@@ -300,7 +302,7 @@ class _PlayedConnection:
             loop.call_soon(self._answer, answer, refused)
         elif fault is None:
             # In the order of the requests, as brokers do.
-            self._last = max(loop.time() + min(request.broker_may_wait, 0.01), self._last + 1e-6)
+            self._last = max(loop.time() + min(request.broker_may_wait, self._broker.takes_seconds), self._last + 1e-6)
             loop.call_at(self._last, lambda: self._answer(answer, self._broker.handle(request)))
         else:
             assert isinstance(request, Produce)

@@ -95,7 +95,7 @@ async def test_nothing_is_written_in_a_transaction_whose_end_was_cancelled_befor
         await until(lambda: isinstance(broker.requests[-1], EndTxn))
         ending.cancel()
         await asyncio.gather(ending, return_exceptions=True)
-        with pytest.raises(KafkaError, match="whether the last transaction has ended is not known"):
+        with pytest.raises(KafkaError, match="what became of the last request is not known"):
             await transaction.write([InternalRecord("positions", 0, b"key", b"2")])
         assert broker.logs["positions", 0].values() == [b"1"]
         before = transaction.identity
@@ -120,6 +120,34 @@ async def test_a_slot_that_is_asked_to_end_while_it_commits_appends_nothing_unde
         assert one.committed("t") == []
         following = [each for each in one.transactional[sent:] if not isinstance(each, InitProducerId)]
         assert [(type(each), each.commit) for each in following] == [(EndTxn, False)]
+
+
+@in_a_loop
+async def test_nothing_is_written_in_a_transaction_after_a_write_that_was_cancelled_before_its_answer() -> None:
+    """Its sequence would follow on one that may never arrive."""
+    broker = PlayedBroker("positions")
+    broker.produce_faults.append("hang")
+    async with broker.cluster() as cluster:
+        transaction = Transaction(cluster, "id", 10.0, await cluster.init_producer_id("id"), SYSTEM_CLOCK)
+        await transaction.begin()
+        writing = asyncio.create_task(transaction.write([InternalRecord("positions", 0, b"key", b"1")]))
+        await until(lambda: not broker.produce_faults)
+        writing.cancel()
+        await asyncio.gather(writing, return_exceptions=True)
+        with pytest.raises(KafkaError, match="what became of the last request is not known"):
+            await transaction.write([InternalRecord("positions", 0, b"key", b"2")])
+        await transaction.begin()
+        await transaction.write([InternalRecord("positions", 0, b"key", b"2")])
+
+
+@in_a_loop
+async def test_a_slot_with_nothing_to_copy_ends_though_its_first_commit_is_under_way_when_it_sees_that() -> None:
+    one = PlayedTask("t", once=True, interval=60.0)
+    one.target.takes_seconds = 0.3
+    async with one.running() as running:
+        await asyncio.wait_for(running, 5.0)
+    begun = [each for each in one.transactional if isinstance(each, InitProducerId)]
+    assert len(begun) == 1, "it never starts over"
 
 
 def hurried(monkeypatch: pytest.MonkeyPatch, aside: float) -> None:
