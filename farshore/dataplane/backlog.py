@@ -1,5 +1,7 @@
 """How far behind a slot is: what the source's logs hold that is not yet copied, and how old the oldest of it is.
 
+In a transaction nothing is copied before it is committed: until then nobody can read it, and it may be aborted.
+
 Where a partition is being fetched, the answers say where its log ends. Where it is not (it is in trouble, throttled,
 out of budget, the target is away), one ListOffsets a broker asks for it every five seconds. What is not known is None.
 """
@@ -104,6 +106,7 @@ class BacklogWatch:
                 return UNKNOWN
             ends, as_of = ends + aside.end, min(as_of, aside.end_at)
             behind += max(0, aside.end - aside.position)
+        behind += self._hand.progress.uncommitted
         return Backlog(behind, self._seconds() if behind else 0.0, now - as_of, ends)
 
     def _lag(self, entry: Entry) -> int | None:
@@ -133,9 +136,11 @@ class BacklogWatch:
             if known is None or known < 0:
                 return None
             oldest.append(known)
-        if self._asides or not oldest:
+        transaction = self._hand.transaction
+        open_for = transaction.open_for if transaction is not None else 0.0
+        if self._asides or not (oldest or transaction):
             return None
-        return max(0.0, self._clock.wall() - min(oldest) / 1000)
+        return max([open_for, *(self._clock.wall() - at / 1000 for at in oldest)])
 
     def _worst(self) -> list[tuple[Entry, int]]:
         behind = ((e, self._lag(e) or 0) for e in self._hand.entries.values() if e.log_end is not None)

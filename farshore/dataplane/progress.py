@@ -31,11 +31,13 @@ class Notes:
 
 @dataclass(slots=True)
 class _Track:
-    """`position` is the next upstream offset to copy, `written` the one that was written last."""
+    """`position` is the next upstream offset to copy, `written` the one that was written last, `for_good` the one
+    that holds whatever happens to an open transaction."""
 
     source_id: str | None
     remote_id: str | None
     position: int
+    for_good: int
     written: int | None = None
     epoch: tuple[int, int] | None = None
     open: Run | None = None
@@ -129,6 +131,7 @@ class Progress:
             lineage.source_id,
             lineage.remote_id,
             position,
+            min(before.for_good, position) if before else position,
             position if noted and not self._exactly_once else None,
             lineage.epoch,
             lineage.run,
@@ -167,6 +170,11 @@ class Progress:
     def records(self) -> int:
         """How many were copied for good; it never goes back."""
         return self._noted_records if self._exactly_once else self._records
+
+    @property
+    def uncommitted(self) -> int:
+        """How many upstream offsets are copied, but not for good."""
+        return sum(track.position - track.for_good for track in self._tracks.values()) if self._exactly_once else 0
 
     @property
     def partitions(self) -> Set[TopicPartition]:
@@ -237,7 +245,7 @@ class Progress:
             self._noted_records = self._records
         for partition, last, _ in notes.positions:
             if track := self._tracks.pop(partition, None):
-                track.written, track.recorded = last + 1, True
+                track.written, track.for_good, track.recorded = last + 1, last + 1, True
                 self._first_due.pop(partition, None)
                 self._tracks[partition] = track  # behind all others: whoever has waited longest is first
         for sync, run in notes.syncs:

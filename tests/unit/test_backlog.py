@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import struct
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from types import SimpleNamespace
 from typing import Any, cast
 
 from farshore.clock import Clock
@@ -15,6 +16,7 @@ from farshore.dataplane.in_hand import Entry, InHand
 from farshore.dataplane.partition import PartitionCopy
 from farshore.dataplane.picture import Picture
 from farshore.dataplane.progress import Progress
+from farshore.dataplane.transaction import Transaction
 from farshore.dataplane.trouble import Trouble
 from farshore.driver.backlog import FlowBacklog
 from farshore.driver.generation import Generation
@@ -59,11 +61,17 @@ class Source:
 class Hand:
     """A slot's hand with entries that stand at `position`, read so far."""
 
-    def __init__(self, source: Source, positions: Mapping[TopicPartition, int | None]) -> None:
+    def __init__(
+        self,
+        source: Source,
+        positions: Mapping[TopicPartition, int | None],
+        transaction: Transaction | None = None,
+    ) -> None:
         self.now = 100.0
         clock = Clock(lambda: self.now, lambda: WALL)
         self.source = source
-        self.hand = InHand(Limits(), Progress(), clock)
+        progress = Progress(exactly_once=transaction is not None)
+        self.hand = InHand(Limits(), progress, clock, transaction)
         self.fetched: dict[TopicPartition, tuple[int, float]] = {}
         for partition, position in positions.items():
             copy = PartitionCopy(position or 0, 1)
@@ -140,6 +148,21 @@ def test_what_is_left_out_of_transactions_counts_too() -> None:
         assert await one.ask() == Backlog(5, None, 0.0, 100)
         one.watch.leave_out({TWO: None})
         assert (await one.ask()).offsets == 20
+
+    in_loop(test)
+
+
+def test_what_a_transaction_has_that_is_not_committed_is_not_copied() -> None:
+    async def test() -> None:
+        transaction = cast(Transaction, SimpleNamespace(open_for=0.7))
+        one = Hand(Source({ONE: 70}), {ONE: 60}, transaction)
+        entry, progress = one.hand.entries[ONE], one.hand.progress
+        progress.wrote(progress.due())
+        entry.copy = PartitionCopy(70, 1)
+        progress.moved(ONE, (), 70)
+        assert await one.ask() == Backlog(10, 0.7, 0.0, 70)
+        progress.wrote(progress.due())
+        assert await one.ask() == Backlog(0, 0.0, 0.0, 70)
 
     in_loop(test)
 

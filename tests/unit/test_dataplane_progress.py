@@ -42,6 +42,20 @@ def test_exactly_once_only_what_was_committed_is_counted() -> None:
     assert progress.records == 10
 
 
+def test_exactly_once_what_is_not_committed_is_counted_from_the_last_commit_though_copying_goes_on_elsewhere() -> None:
+    progress = Progress(exactly_once=True)
+    progress.began(ORDERS, 10, LINEAGE, noted=True)
+    assert progress.uncommitted == 0
+    progress.moved(ORDERS, [sent(10, 19, 0)], 20)
+    assert progress.uncommitted == 10
+    progress.began(ORDERS, 25, LINEAGE, noted=False)
+    assert progress.uncommitted == 15
+    progress.wrote(progress.due())
+    assert progress.uncommitted == 0
+    progress.lost(positions=True, runs=False, syncs=False)
+    assert progress.uncommitted == 0, "it is copied for good, wherever its position is"
+
+
 def test_exactly_once_a_position_is_written_again_where_copying_begins_though_it_is_noted() -> None:
     progress = Progress(3, exactly_once=True)
     progress.began(ORDERS, 10, LINEAGE, noted=True)
