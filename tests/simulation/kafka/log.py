@@ -275,13 +275,14 @@ class Log:
         self.tell_waiting()
 
     def compact(self, chance: random.Random, upto: int, *, kept: float = 0.6) -> None:
-        """Take records out of batches before `upto`, and leave holes; what is not yet stable stays.
+        """Take records out of batches before `upto`, and leave holes; what is not yet stable stays, and so does the
+        last batch: the active segment is never cleaned.
 
         A batch without any record left goes, unless it is the last of its producer, which tells its sequence.
         """
         lasts = {state.recent[-1].base_offset for state in self.producers.states.values() if state.recent}
         for entry in self._kept():
-            if entry.last >= min(upto, self.last_stable_offset):
+            if entry.last >= min(upto, self.last_stable_offset, self.end - 1):
                 break
             if entry.batch.is_control or chance.random() < 0.5:
                 continue
