@@ -101,9 +101,14 @@ def goes_on_after_a_lost_answer() -> list[Patch]:
 
     async def commit(transaction: Transaction) -> bool:
         await true(transaction)
+        transaction._unsure = False
         return True
 
     return [(Transaction, "commit", commit)]
+
+
+def what_is_not_committed_counts_as_copied() -> list[Patch]:
+    return [(Progress, "uncommitted", 0)]
 
 
 def takes_its_id_back() -> list[Patch]:

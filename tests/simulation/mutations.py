@@ -290,5 +290,17 @@ MUTATIONS = (
         20013,
         _TOO_LOW,
     ),
+    Mutation(
+        "lag open",
+        "what a transaction has that is not committed counts as copied",
+        holes.what_is_not_committed_counts_as_copied,
+        replace(
+            _EXACTLY,
+            settings=(("commit_every", 1.0), ("executors", (1,)), ("slots", 1), ("distances", ())),
+            often=(("kill slot", 6.0), ("spark start", 4.0), ("long cut", 4.0), ("cluster away", 4.0)),
+        ),
+        20522,
+        _TOO_LOW,
+    ),
     *VANISHING_MUTATIONS,
 )
