@@ -36,7 +36,7 @@ class Truth:
         self._readable: list[dict[bytes, float]] = [{} for _ in range(world.setting.partitions)]
         self._copied: list[dict[bytes, float]] = [{} for _ in range(world.setting.partitions)]
         self._appended_at = 0.0
-        self._waits_since: float | None = None
+        self._waits_since: dict[str, float] = {}
         self._knowable = world.setting.flavour not in _ANOTHER_LOG and not world.setting.crowd
 
     def appended(self, number: int, batch: Batch) -> None:
@@ -55,7 +55,9 @@ class Truth:
         self._note_logs()
         late = [self._late(number) for number in range(self._world.setting.partitions)]
         for process in self._world.drivers:
-            if process.driver is not None and not process.over and not process.loop.dead and not process.loop.frozen:
+            if process.driver is None or process.over or process.loop.dead or process.loop.frozen:
+                self._waits_since.pop(process.name, None)
+            else:
                 self._check_lag(process, late)
                 self._check_running(process, late)
 
@@ -98,11 +100,11 @@ class Truth:
         wanted = [copied.partition.partition for share in generation.wanted for copied in share] if generation else []
         says_so = process.driver.figures.state is FlowState.RUNNING and not process.driver.status.troubles
         if not says_so or not any(late[number] for number in wanted) or self._has_just_slept(process):
-            self._waits_since = None
+            self._waits_since.pop(process.name, None)
             return
-        self._waits_since = self._waits_since or now
-        if now - max(self._waits_since, self._appended_at) > _IDLE_SECONDS:
-            self._waits_since = None
+        since = self._waits_since.setdefault(process.name, now)
+        if now - max(since, self._appended_at) > _IDLE_SECONDS:
+            del self._waits_since[process.name]
             self._world.trace.fail("RUNS IN WORDS ONLY", f"{process.name} says that it runs, and copies nothing")
 
     async def settle(self, calm: float) -> None:
