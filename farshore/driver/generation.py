@@ -130,6 +130,11 @@ class Generation:
         """The slots that are to copy, with when their present attempts were asked for, by the loop's clock."""
         return {number: slot.submitted_at for number, slot in self._slots.items() if not slot.ending}
 
+    def is_present(self, report: board.Report) -> bool:
+        """Whether it is of an attempt that has not ended yet."""
+        slot = self._slots.get(report.slot)
+        return slot is not None and not slot.job.over and slot.job.attempt == report.attempt
+
     @property
     def heard(self) -> set[int]:
         """Of these, those whose present attempts have reported."""

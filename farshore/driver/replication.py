@@ -245,7 +245,8 @@ class Replication:
     @property
     def obstacle(self) -> str | None:
         """Why nothing at all is copied; None if anything is, or would be if there were more."""
-        heard = [(report, age) for report, age in self.heard[1] if report.partitions or report.troubles]
+        present = [each for each in self.heard[1] if self.generation.is_present(each[0])]
+        heard = [(report, age) for report, age in present if report.partitions or report.troubles]
         if self._running is None or not heard:
             return self.lookup_failure or "its slots are being started"
         told = [report for report, age in heard if age < _SILENT_SECONDS]

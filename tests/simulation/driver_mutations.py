@@ -115,4 +115,12 @@ DRIVER_MUTATIONS = (
         17017,
         ("STUCK", "RUNS IN WORDS ONLY"),
     ),
+    Mutation(
+        "E7",
+        "what a slot told before it ended counts as if it ran",
+        driver_holes.attempts_that_have_ended_count_as_running,
+        Options(),
+        80000131,
+        ("RUNS IN WORDS ONLY",),
+    ),
 )
