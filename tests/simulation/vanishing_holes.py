@@ -8,6 +8,7 @@ from typing import Any
 from farshore.dataplane.rebuilding import Asked, Rebuilding
 from farshore.driver.flow import FlowDriver
 from farshore.driver.watching import TopicWatch
+from farshore.kafka.internal_topics import reader
 from farshore.model import TopicPartition
 from simulation.holes import Patch
 
@@ -31,3 +32,10 @@ def generations_are_counted_by_the_board_alone() -> list[Patch]:
         return 0
 
     return [(FlowDriver, "_last_generation", last_generation)]
+
+
+def transactions_are_waited_for_in_topics_that_are_gone() -> list[Patch]:
+    async def note_topic_id(_: Any) -> None:
+        return
+
+    return [(reader._Reading, "note_topic_id", note_topic_id)]

@@ -24,7 +24,7 @@ VANISHING_MUTATIONS = (
         "a partition without a position is taken for new",
         holes.partitions_without_a_position_are_new,
         Options(exactly_once=True, crowd=False, flavour=Flavour.POSITIONS_LOST),
-        20004,
+        20000,
         _CONTENTS,
     ),
     Mutation(
@@ -40,5 +40,13 @@ VANISHING_MUTATIONS = (
         ),
         20005,
         _TWO_WRITE,
+    ),
+    Mutation(
+        "V4",
+        "the end of a transaction is waited for in a topic that was made again",
+        holes.transactions_are_waited_for_in_topics_that_are_gone,
+        Options(),
+        80001082,
+        _STUCK,
     ),
 )

@@ -92,6 +92,18 @@ async def test_a_transaction_of_ours_that_never_ends_is_not_taken_for_an_aborted
 
 
 @in_a_loop
+async def test_the_end_of_a_transaction_is_not_waited_for_when_its_topic_is_made_again() -> None:
+    broker = PlayedBroker("t")
+    broker.append("t", b"ours", producer_id=OURS)
+    async with broker.cluster() as cluster:
+        reading = asyncio.create_task(values(cluster, ours=ours))
+        await asyncio.sleep(0.5)
+        broker.make_again("t")
+        with pytest.raises(Unreachable, match="A: t was made again while it was read"):
+            await asyncio.wait_for(reading, 5.0)
+
+
+@in_a_loop
 async def test_read_uncommitted_it_is_every_record_whatever_became_of_it_and_nothing_is_waited_for() -> None:
     broker = PlayedBroker("t")
     broker.append("t", b"plain")

@@ -45,8 +45,9 @@ async def read_topic(
 
     The end is the last stable offset, so that an open transaction hides all that was committed behind its beginning.
     With `ours` it is the high watermark: a transaction still open there is left out at once if no record in it is
-    ours, else its end is waited for. `on_wait` is told once for which; after `transaction_patience` seconds it is
-    Unreachable. With READ_UNCOMMITTED it is every record up to the high watermark, whatever became of it.
+    ours, else its end is waited for. `on_wait` is told once for which; after `transaction_patience` seconds, or when
+    the topic is made again meanwhile, it is Unreachable. With READ_UNCOMMITTED it is every record up to the high
+    watermark, whatever became of it.
 
     With `newest`, only those among the last `newest` offsets of each partition. Raises a KafkaError where it may not be
     read, and Unreachable when nothing has come for `patience` seconds.
@@ -56,6 +57,7 @@ async def read_topic(
         reading = _Reading(cluster, topic, wanted, patience)
         if ours is None:
             return await reading.records(newest, isolation_level)
+        await reading.note_topic_id()
         watermarks = await log_ends(cluster, wanted, At.LATEST, within=patience)
         records = await reading.records(newest, isolation_level, watermarks)
         return records + await reading.unstable(watermarks, ours, on_wait or (lambda _: None), transaction_patience)
@@ -74,6 +76,15 @@ class _Reading:
         self._partitions = partitions
         self._patience = patience
         self._next: dict[TopicPartition, int] = {}
+        self._id: str | None = None
+
+    async def note_topic_id(self) -> None:
+        """Raises Unreachable where it was another one before."""
+        found = (await self._cluster.metadata([self._topic])).topics.get(self._topic)
+        before, self._id = self._id, (found.topic_id if found is not None else None) or self._id
+        if before not in (None, self._id):
+            message = f"{self._alias}: {self._topic} was made again while it was read"
+            raise Unreachable(message, cluster=self._alias)
 
     async def records(
         self,
@@ -128,6 +139,7 @@ class _Reading:
                 on_wait(f"{self._alias}: {still_open[0]} is still open: its end is waited for")
                 told = True
             await asyncio.sleep(_PAUSE_SECONDS)
+            await self.note_topic_id()  # what ends the transaction would never come to another log
 
     async def _take_batches(
         self, found: Mapping[TopicPartition, Unstable], fetched: Fetched, unread: dict[TopicPartition, int]
