@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from farshore.errors import Unreachable
+from farshore.errors import RequestRefused, Unreachable, WireError
 from farshore.kafka.facts import Record
 from farshore.kafka.internal_topics.reader import take_records
 from farshore.kafka.raw import FetchPartition, IsolationLevel, RawCluster
@@ -61,7 +61,12 @@ async def read_stretch(
         if leader is not None:
             asked = FetchPartition(partition.topic, partition.partition, at, _FETCH_BYTES)
             (fetched,) = await cluster.fetch(leader, [asked], max_wait=0, isolation_level=isolation_level)
-            some = [record for record in await take_records(alias, fetched, unread) if record.offset < end]
+            try:
+                taken = await take_records(alias, fetched, unread)
+            except WireError as error:
+                said = f"{alias}: read {partition} from offset {at} on: {error}"
+                raise RequestRefused(said, cluster=alias, code="CORRUPT_MESSAGE", retriable=False) from error
+            some = [record for record in taken if record.offset < end]
             found += some
             size += sum(len(record.key or b"") + len(record.value or b"") for record in some)
         if unread[partition] > at:
