@@ -20,6 +20,7 @@ from farshore.dataplane.in_hand import Entry, InHand
 from farshore.errors import KafkaError
 from farshore.kafka.raw import At, FetchPartition, IsolationLevel, RawCluster
 from farshore.model import TopicPartition
+from farshore.wire.batch import written_ms
 
 ASK_EVERY_SECONDS = 5.0
 TRUE_FOR_SECONDS = 9.0
@@ -31,7 +32,7 @@ _FETCHED_SECONDS = 1.5
 _WORST = 20
 _AT_ONCE = 2000
 _HEADER_BYTES = 61
-_MAGIC_AT, _BASE_TIMESTAMP = 16, struct.Struct(">27xq")
+_MAGIC_AT, _TIMES = 16, struct.Struct(">21xh4xqq")
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,10 +103,10 @@ class BacklogWatch:
                     return UNKNOWN
                 behind += lag
         for aside in self._asides.values():
-            if aside.end is None or aside.position is None:
+            if aside.end is None or aside.position is None or aside.end < aside.position:
                 return UNKNOWN
             ends, as_of = ends + aside.end, min(as_of, aside.end_at)
-            behind += max(0, aside.end - aside.position)
+            behind += aside.end - aside.position
         behind += self._hand.progress.uncommitted
         return Backlog(behind, self._seconds() if behind else 0.0, now - as_of, ends)
 
@@ -136,11 +137,12 @@ class BacklogWatch:
             if known is None or known < 0:
                 return None
             oldest.append(known)
-        transaction = self._hand.transaction
-        open_for = transaction.open_for if transaction is not None else 0.0
-        if self._asides or not (oldest or transaction):
+        uncommitted = self._hand.progress.oldest_uncommitted
+        if uncommitted is not None:
+            oldest.append(uncommitted)
+        if self._asides or not oldest or min(oldest) < 0:
             return None
-        return max([open_for, *(self._clock.wall() - at / 1000 for at in oldest)])
+        return max(0.0, self._clock.wall() - min(oldest) / 1000)
 
     def _worst(self) -> list[tuple[Entry, int]]:
         behind = ((e, self._lag(e) or 0) for e in self._hand.entries.values() if e.log_end is not None)
@@ -170,7 +172,8 @@ class BacklogWatch:
         for entry in new:
             entry.log_start = starts.get(entry.partition)
         for partition in aside:
-            self._asides[partition].position = starts.get(partition)
+            if partition in self._asides:
+                self._asides[partition].position = starts.get(partition)
 
     async def _ask_ages(self) -> None:
         """Of what is in hand it is known, and of what stands still since it was asked."""
@@ -288,7 +291,7 @@ async def first_timestamps(
                     leader, some, max_wait=0, max_bytes=_HEADER_BYTES * len(some), isolation_level=isolation_level
                 ):
                     size += len(answer.records)
-                    timestamp = _base_timestamp(answer.records)
+                    timestamp = _timestamp(answer.records)
                     if not answer.error and timestamp is not None:
                         found[TopicPartition(answer.topic, answer.partition)] = timestamp
     except (KafkaError, TimeoutError):
@@ -296,9 +299,9 @@ async def first_timestamps(
     return found, size
 
 
-def _base_timestamp(records: bytes | memoryview) -> int | None:
-    """Of the first batch, which need not be there as a whole; None if its format is old."""
-    if len(records) < _BASE_TIMESTAMP.size or records[_MAGIC_AT] != 2:
+def _timestamp(records: bytes | memoryview) -> int | None:
+    """Of the first batch, which need not be there as a whole; None if it does not tell."""
+    if len(records) < _TIMES.size or records[_MAGIC_AT] != 2:
         return None
-    timestamp: int = _BASE_TIMESTAMP.unpack_from(records)[0]
-    return timestamp
+    attributes, base, maximum = _TIMES.unpack_from(records)
+    return written_ms(attributes, base, maximum)

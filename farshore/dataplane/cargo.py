@@ -56,6 +56,12 @@ class Sent:
     before_epoch: bool = False
 
     @property
+    def written_ms(self) -> int | None:
+        """When, in milliseconds, its first record was written on the source; None where that is not told."""
+        first = self.sources[0]
+        return None if isinstance(first, OldBatch) else first.written_ms
+
+    @property
     def run(self) -> Run | None:
         if self.base_offset is None:
             return None

@@ -93,12 +93,12 @@ class PartitionCopy:
 
     @property
     def oldest_timestamp(self) -> int | None:
-        """When, in milliseconds, the oldest batch in hand was written; None if there is none, or its format is old."""
+        """When, in milliseconds, the oldest batch in hand was written; None if there is none, or it does not tell."""
         for outstanding in (self._in_flight, self._again):
             if outstanding:
-                return outstanding[0].batch.base_timestamp
+                return outstanding[0].written_ms
         first = self._waiting[0] if self._waiting else None
-        return None if first is None or isinstance(first, OldBatch) else first.base_timestamp
+        return None if first is None or isinstance(first, OldBatch) else first.written_ms
 
     @property
     def in_flight(self) -> bool:

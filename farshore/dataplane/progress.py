@@ -104,6 +104,9 @@ class Progress:
         self._gaps: list[Gap] = []
         self._records = 0
         self._noted_records = 0
+        self.oldest_uncommitted: int | None = None
+        """When, in milliseconds, the oldest record was written that is copied, but not for good; -1: it does not tell.
+        None if there is none."""
 
     def began(
         self,
@@ -143,6 +146,10 @@ class Progress:
         """`done` were just acknowledged, in order; `position` is the next upstream offset to copy."""
         track = self._tracks[partition]
         track.position = position
+        if done and self._exactly_once:
+            written = [-1 if (at := sent.written_ms) is None else at for sent in done]
+            before = self.oldest_uncommitted
+            self.oldest_uncommitted = min(written if before is None else [before, *written])
         for sent in done:
             self._records += sent.record_count
             run = sent.run
@@ -242,10 +249,10 @@ class Progress:
     def wrote(self, notes: Notes) -> None:
         self._gaps = [gap for gap in self._gaps if gap not in notes.gaps]
         if notes.positions:
-            self._noted_records = self._records
+            self._noted_records, self.oldest_uncommitted = self._records, None
         for partition, last, _ in notes.positions:
             if track := self._tracks.pop(partition, None):
-                track.written, track.for_good, track.recorded = last + 1, last + 1, True
+                track.written, track.for_good, track.recorded = last + 1, min(last + 1, track.position), True
                 self._first_due.pop(partition, None)
                 self._tracks[partition] = track  # behind all others: whoever has waited longest is first
         for sync, run in notes.syncs:

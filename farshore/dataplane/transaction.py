@@ -49,7 +49,6 @@ class Transaction:
         self._timeout = timeout
         self._clock = clock
         self._joined: set[TopicPartition] = set()
-        self._opened_at = 0.0
         self._sequences: dict[TopicPartition, int] = {}
         self._leaders: dict[TopicPartition, int] = {}
         self._unsure = False  # what became of the last request: then nothing more may be written under this epoch
@@ -57,11 +56,6 @@ class Transaction:
     @property
     def is_open(self) -> bool:
         return bool(self._joined)
-
-    @property
-    def open_for(self) -> float:
-        """Seconds since it has what is not committed; 0 while there is nothing."""
-        return self._clock.monotonic() - self._opened_at if self._joined else 0.0
 
     def holds(self, partition: TopicPartition) -> bool:
         """Whether something may have been appended to it that is not committed."""
@@ -86,7 +80,6 @@ class Transaction:
             return {}
         codes = await self._target.add_to_transaction(self.id, self.identity, new)
         if not any(codes.values()):
-            self._opened_at = self._opened_at if self._joined else self._clock.monotonic()
             self._joined.update(new)
         return codes
 

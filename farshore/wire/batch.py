@@ -78,6 +78,13 @@ class Codec(IntEnum):
     ZSTD = 4
 
 
+def written_ms(attributes: int, base_timestamp: int, max_timestamp: int) -> int | None:
+    """When the first record of a batch was written, in milliseconds, as far as its header tells."""
+    if attributes & _LOG_APPEND_TIME:
+        return max_timestamp
+    return None if attributes & _DELETE_HORIZON else base_timestamp
+
+
 class Batch(NamedTuple):
     """A batch: everything behind its header, and the header's own fields. `start` is where it began in what it was
     scanned from, of which it holds on to nothing else; 0, if it was not.
@@ -126,6 +133,11 @@ class Batch(NamedTuple):
         shown.
         """
         return bool(self.attributes & _LOG_APPEND_TIME)
+
+    @property
+    def written_ms(self) -> int | None:
+        """When its first record was written, in milliseconds; None where the header does not tell."""
+        return written_ms(self.attributes, self.base_timestamp, self.max_timestamp)
 
     @property
     def is_transactional(self) -> bool:

@@ -12,6 +12,7 @@ from farshore.clock import Clock
 from farshore.dataplane import board
 from farshore.dataplane.assignment import Copied, Limits, Resume
 from farshore.dataplane.backlog import UNKNOWN, Backlog, BacklogWatch, Behind, look_behind
+from farshore.dataplane.cargo import Sent
 from farshore.dataplane.in_hand import Entry, InHand
 from farshore.dataplane.partition import PartitionCopy
 from farshore.dataplane.picture import Picture
@@ -154,13 +155,13 @@ def test_what_is_left_out_of_transactions_counts_too() -> None:
 
 def test_what_a_transaction_has_that_is_not_committed_is_not_copied() -> None:
     async def test() -> None:
-        transaction = cast(Transaction, SimpleNamespace(open_for=0.7))
-        one = Hand(Source({ONE: 70}), {ONE: 60}, transaction)
+        one = Hand(Source({ONE: 70}), {ONE: 60}, cast(Transaction, SimpleNamespace()))
         entry, progress = one.hand.entries[ONE], one.hand.progress
         progress.wrote(progress.due())
         entry.copy = PartitionCopy(70, 1)
-        progress.moved(ONE, (), 70)
-        assert await one.ask() == Backlog(10, 0.7, 0.0, 70)
+        written = cast(Sent, SimpleNamespace(record_count=10, run=None, leader_epoch=-1, written_ms=WRITTEN_MS))
+        progress.moved(ONE, [written], 70)
+        assert await one.ask() == Backlog(10, 40.0, 0.0, 70)
         progress.wrote(progress.due())
         assert await one.ask() == Backlog(0, 0.0, 0.0, 70)
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from farshore.errors import CorruptBatch, MalformedBatch, WireError
-from farshore.wire.batch import HEADER_SIZE, Batch, Codec, OldBatch, Scan, next_sequence
+from farshore.wire.batch import HEADER_SIZE, Batch, Codec, OldBatch, Scan, next_sequence, written_ms
 
 int16s = st.integers(-(2**15), 2**15 - 1)
 int32s = st.integers(0, 2**31 - 1)
@@ -78,6 +78,14 @@ def test_a_header_is_read_field_by_field() -> None:
 def test_each_attribute_has_its_own_bit(bit: int, is_set: Callable[[Batch], bool]) -> None:
     assert is_set(only(built(attributes=1 << bit)))
     assert not is_set(only(built(attributes=0b1111111 ^ 1 << bit)))
+
+
+def test_when_a_batch_was_written_is_not_told_where_its_base_timestamp_is_the_delete_horizon() -> None:
+    plain, append_time, horizon = 0, 1 << 3, 1 << 6
+    assert written_ms(plain, 5, 9) == 5
+    assert written_ms(append_time, 5, 9) == 9
+    assert written_ms(horizon, 5, 9) is None
+    assert written_ms(horizon | append_time, 5, 9) == 9
 
 
 def test_the_codec_is_the_lowest_three_bits() -> None:
