@@ -54,7 +54,8 @@ class Rewriting:
                     self._gone.add(name)
                 elif error == NONE:
                     known = self._ids.get(name)
-                    if name in self._gone or (None not in (known, topic_id) and known != topic_id):
+                    # With equal ids a broker was behind that did not have it.
+                    if known != topic_id if None not in (known, topic_id) else name in self._gone:
                         others.append(name)
                     self._gone.discard(name)
                     self._ids[name] = topic_id

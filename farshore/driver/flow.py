@@ -204,7 +204,7 @@ class FlowDriver:
 
     def _begin_again(self, why: Exception) -> None:
         self._is(FlowState.WAITING, f"{FlowState.WAITING}: {why}")
-        if isinstance(why, ClusterWiped):
+        if isinstance(why, ClusterWiped) and why.alias == self._flow.target:
             _log.warning(
                 "%s: %s; its topics are made again, and copied from where auto.offset.reset says", self._flow, why
             )
@@ -242,7 +242,7 @@ class FlowDriver:
                 try:
                     task.result()
                 except ClusterWiped as error:
-                    self._wiped = str(error)
+                    self._wiped = str(error) if error.alias == self._flow.target else None
                     raise
         if self._topics is not None and self._topics.resized is not None:
             raise _BeginAgain(self._topics.resized)

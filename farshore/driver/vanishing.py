@@ -88,7 +88,9 @@ class KnownTopics:
         topic, known = found.topics.get(name), self._known.get(name)
         if topic is None:
             return False
-        return name in self._gone or (known is not None and _differ(known.topic_id, topic.topic_id))
+        if known is not None and known.topic_id is not None and topic.topic_id is not None:
+            return known.topic_id != topic.topic_id  # if it was missing, a broker was behind
+        return name in self._gone
 
     def _wiped(self, found: Found) -> str | None:
         if None not in (self._cluster_id, found.cluster_id) and self._cluster_id != found.cluster_id:
@@ -98,7 +100,3 @@ class KnownTopics:
             return None
         # All of our own, while nothing was copied yet, may have been deleted by hand: it comes to the same.
         return f"none of its {len(known)} topics of this flow is there any more"
-
-
-def _differ(known: str | None, found: str | None) -> bool:
-    return known is not None and found is not None and known != found

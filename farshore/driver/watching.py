@@ -21,7 +21,11 @@ _REMOTE_TOPICS_ASKED = 50
 
 
 class ClusterWiped(Exception):
-    """Nothing that the flow knew of the cluster is true any more."""
+    """Nothing that the flow knew of the cluster with this alias is true any more."""
+
+    def __init__(self, alias: str, why: str) -> None:
+        super().__init__(f"{alias} was wiped: {why}")
+        self.alias = alias
 
 
 class TopicWatch:
@@ -72,7 +76,7 @@ class TopicWatch:
             return False  # whoever cannot be asked has not lost anything; others tell that it is away
         vanished = self._known.look(found)
         if vanished.wiped is not None:
-            raise ClusterWiped(f"{alias} was wiped: {vanished.wiped}")
+            raise ClusterWiped(alias, vanished.wiped)
         for name in vanished.missing:
             if name not in self._told and self._known.has_seen(name):
                 said = f"{name} on {alias} ({self._internal[name]}) was deleted: it is made again"

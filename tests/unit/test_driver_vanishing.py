@@ -46,6 +46,12 @@ def test_a_topic_that_was_made_again_between_two_looks_is_noticed_by_its_id() ->
     assert topics.look(found(board="b1", positions="p2", remote="r1")) == Vanished(made_again=(POSITIONS,))
 
 
+def test_a_broker_that_was_behind_has_lost_nothing_when_the_id_is_as_it_was() -> None:
+    topics = known()
+    assert topics.look(found(board="gone", positions="p1", remote="r1")) == Vanished(missing=(BOARD,))
+    assert topics.look(found(board="b1", positions="p1", remote="r1")) == Vanished()
+
+
 def test_brokers_without_ids_show_what_vanished_only_while_it_is_gone() -> None:
     topics = KnownTopics([BOARD])
     assert topics.look(found(board=None, remote=None)) == Vanished()
