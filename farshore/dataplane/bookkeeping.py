@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
-from collections.abc import Callable, Container, Iterable
+from collections.abc import Callable, Collection, Container, Iterable
 from dataclasses import dataclass, replace
 from typing import TypeGuard
 
@@ -74,8 +74,8 @@ class Books:
 
 @dataclass(frozen=True, slots=True)
 class FlowPositions:
-    """What is known of the positions of a flow as a whole. `any`: there are some. `doubted`: their topic was deleted
-    while the flow ran, so that one that is not there may have been. `deleted` have been taken away on purpose."""
+    """What is known of the positions of a flow as a whole. `any`: there are some. `doubted`: their topic was deleted,
+    or there were none, so that one that is not there may have been. `deleted` have been taken away on purpose."""
 
     any: bool = False
     doubted: bool = False
@@ -94,7 +94,7 @@ class Bookkeeper:
         self._warned = False
         self._remembered: dict[TopicPartition, Resume] = {}
         self.notices: list[board.Notice] = []
-        """To be told with the next report."""
+        """To be told with the next report, and again until `told`."""
         self.known = FlowPositions()
 
     async def positions(self) -> dict[TopicPartition, Resume]:
@@ -106,8 +106,16 @@ class Bookkeeper:
         return {**self._remembered, **found}
 
     def doubt_positions(self) -> None:
-        """Their topic was deleted while the flow ran."""
+        """Some may be missing. For as long as this lives."""
         self.known = replace(self.known, doubted=True)
+
+    def note(self, notice: board.Notice) -> None:
+        """In place of an earlier one about the same."""
+        key = (notice.kind, notice.subject)
+        self.notices = [*(each for each in self.notices if (each.kind, each.subject) != key), notice]
+
+    def told(self, notices: Collection[board.Notice]) -> None:
+        self.notices = [each for each in self.notices if each not in notices]
 
     def remember(self, notes: Notes) -> None:
         """They are written, for good."""
@@ -217,6 +225,16 @@ async def read_positions(
             else:
                 found[position.partition] = Resume(position.offset + 1, lineage_of(record))
     return found
+
+
+async def has_positions(books: Books, target: RawCluster, flow: Flow) -> bool:
+    """Whether any partition of the flow has one, be it of a transaction that was aborted. Raises KafkaError."""
+    for record in await read_uncommitted_position_records(books, target):
+        with contextlib.suppress(MalformedRecord):
+            position = decode_position(record.key, record.value)
+            if _is_ours(position, books, flow) and position.offset is not None:
+                return True
+    return False
 
 
 async def last_generation(books: Books, flow: Flow, target: RawCluster) -> int:

@@ -70,7 +70,8 @@ class Committing(Flushing):
 
     async def _commit(self, *, letting_go: bool = False) -> Notes:
         """What was committed. With nothing to commit, only syncs that could not be written are tried again."""
-        if not self._transaction.is_open and not (due := self._progress.due()).positions:
+        due = self._notes(letting_go)
+        if not (self._transaction.is_open or due.positions or due.runs):
             left = Notes(syncs=due.syncs)
             self._syncing.begin(left.syncs)
             return left
@@ -86,6 +87,7 @@ class Committing(Flushing):
             answered = await self._transaction.commit()
         except KafkaError as error:
             raise StartOver(str(error)) from error
+        self._reporting.noted()
         self._keeper.remember(notes)
         self._progress.wrote(replace(notes, syncs=()))
         if not answered:

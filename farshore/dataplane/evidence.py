@@ -21,11 +21,13 @@ Stretch = Sequence[tuple[int, Content]]
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """The record at `upstream` has its copy at `downstream`, and ends `run`, if that is known."""
+    """The record at `upstream` has its copy at `downstream`, and ends `run`, if that is known. `guessed`: nothing says
+    so, but it may be."""
 
     upstream: int
     downstream: int
     run: Run | None = None
+    guessed: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +54,10 @@ class Known:
         if runs:
             self._runs[partition] = Pair(runs[-1].last_upstream, runs[-1].last_downstream, runs[-1])
 
+    def mentions(self, partition: TopicPartition) -> bool:
+        """Of whichever remote log."""
+        return partition in self._syncs or partition in self._runs
+
     def nearest(self, partition: TopicPartition, remote_end: int) -> Pair | None:
         """The one nearest to the end of the remote log; none of another log, which was longer."""
         noted = (self._syncs.get(partition), self._runs.get(partition))
@@ -66,7 +72,7 @@ def stood(
     the logs still hold them; `source` and `remote` is what follows, of the latter all.
 
     At least once a stretch may have been copied twice, so that the two do not agree: then copying goes on behind the
-    pair, as after a crash.
+    pair, as after a crash, unless that is guessed.
     """
     upstream, downstream = anchors
     if upstream is not None and downstream is not None and upstream != downstream:
@@ -76,7 +82,7 @@ def stood(
     if len(source) >= len(remote) and all(a == b for (_, a), (_, b) in zip(source, remote, strict=False)):
         copied = [(upstream, downstream) for (upstream, _), (downstream, _) in zip(source, remote, strict=False)]
         return Stood(copied[-1][0] + 1, _with(pair, copied))
-    return None if exactly_once or pair.upstream < 0 else Stood(pair.upstream + 1, again=len(remote))
+    return None if exactly_once or pair.guessed else Stood(pair.upstream + 1, again=len(remote))
 
 
 def _with(pair: Pair, copied: Sequence[tuple[int, int]]) -> tuple[Run, ...]:

@@ -15,7 +15,7 @@ from farshore.dataplane.bookkeeping import Bookkeeper
 from farshore.dataplane.lease import SlotLease
 from farshore.dataplane.progress import Notes, Progress
 from farshore.dataplane.slot import Slot
-from farshore.dataplane.trouble import Trouble
+from farshore.dataplane.trouble import Kind, Trouble
 from farshore.errors import KafkaError
 from farshore.model import OffsetSync, Run, TopicPartition
 
@@ -59,7 +59,7 @@ class Rates:
 class Reporting:
     """What a slot tells about itself beside its figures: the version of the plan that it follows, and partitions that
     it does not even try. `records`, `bytes` and `batches` are those from before it began anew. `lease_at` is when the
-    newest lease was written that it has heard.
+    newest lease was written that it has heard. `unnoted` is why what it copied could not be noted the last time.
     """
 
     plan: board.Plan
@@ -71,6 +71,15 @@ class Reporting:
     bytes: int = 0
     batches: tuple[int, int, int] = (0, 0, 0)
     set_aside: dict[TopicPartition, board.TroubleReport] = field(default_factory=dict)
+    unnoted: board.TroubleReport | None = None
+
+    def cannot_note(self, reason: str, now: float) -> None:
+        """Until `noted`."""
+        since = now if self.unnoted is None else self.unnoted.since
+        self.unnoted = board.TroubleReport(f"slot {self.plan.slot}", Kind.POSITIONS.value, reason, since)
+
+    def noted(self) -> None:
+        self.unnoted = None
 
     def keep(self, slot: Slot, progress: Progress) -> None:
         """These end, and others follow: counts go on."""
@@ -96,7 +105,7 @@ class Reporting:
             batches,
             slot.held_bytes,
             self.rates.busiest(slot.bytes_of_partitions),
-            (*self.set_aside.values(), *slot.troubles)[:TROUBLES_TOLD],
+            (*self._own_trouble, *self.set_aside.values(), *slot.troubles)[:TROUBLES_TOLD],
             tuple(slot.gaps[-TROUBLES_TOLD:]),
             self.attempt,
             None if backlog.offsets is None else round(backlog.age, 3),
@@ -104,6 +113,10 @@ class Reporting:
             backlog.seconds is not None,
             self.lease_at,
         )
+
+    @property
+    def _own_trouble(self) -> tuple[board.TroubleReport, ...]:
+        return () if self.unnoted is None else (self.unnoted,)
 
     def _backlog(self, slot: Slot) -> Backlog:
         """Not known while the plan is not followed in full: some of its partitions are in nobody's hand."""
@@ -174,6 +187,7 @@ class Flushing:
         loop = asyncio.get_running_loop()
         next_flush = loop.time() + FLUSH_EVERY_SECONDS
         next_open_runs = loop.time() + _OPEN_RUNS_EVERY_SECONDS
+        next_report = 0.0
         while True:
             await asyncio.sleep(_LOOK_EVERY_SECONDS)
             if not self._lease.valid:
@@ -184,6 +198,7 @@ class Flushing:
                     next_flush = now + FLUSH_EVERY_SECONDS
                     async with self._writing:
                         if await self._note(everything=now >= next_open_runs) is not None:
+                            self._reporting.noted()
                             await self.report("running")
                     next_open_runs = now + _OPEN_RUNS_EVERY_SECONDS if now >= next_open_runs else next_open_runs
                 else:
@@ -191,6 +206,10 @@ class Flushing:
                 trouble.end()
             except KafkaError as error:
                 trouble.begin(str(error))
+                self._reporting.cannot_note(str(error), self._clock.wall())
+                if now >= next_report:  # or it would look as if the slot were gone
+                    next_report = now + FLUSH_EVERY_SECONDS
+                    await self.report("running")
 
     async def flush(self, state: str = "running", *, letting_go: bool = False) -> None:
         """With `letting_go` all positions, however many, the runs that are open, and the last syncs."""
@@ -213,10 +232,10 @@ class Flushing:
 
     async def report(self, state: str) -> None:
         """Soon or not at all: the next one tells more, and old figures would mislead."""
-        report, notices = self._reporting.of(self._slot, self._progress, state), self._keeper.notices
+        report, notices = self._reporting.of(self._slot, self._progress, state), tuple(self._keeper.notices)
         with contextlib.suppress(KafkaError):
             await self._keeper.tell([*notices, report], _REPORT_WITHIN_SECONDS)
-            del notices[:]
+            self._keeper.told(notices)
 
     async def _write(self, notes: Notes) -> None:
         """Gaps, positions and runs; syncs only after the runs that they follow."""

@@ -51,8 +51,10 @@ class Asides:
             )
 
     def now(self) -> set[TopicPartition]:
-        """Those that are left out at this moment."""
-        left_out = {partition for partition, aside in self._asides.items() if self._clock.monotonic() < aside.until}
+        """Those of the plan that are left out at this moment."""
+        planned = {copied.partition for copied in self._reporting.plan.copied}
+        now = self._clock.monotonic()
+        left_out = {each for each, aside in self._asides.items() if each in planned and now < aside.until}
         for partition in self._reporting.set_aside.keys() - left_out:
             del self._reporting.set_aside[partition]
         return left_out

@@ -61,7 +61,7 @@ NewClients = Callable[[], tuple[RawCluster, RawCluster]]
 
 
 class Rebuilding:
-    """For one attempt of a slot. `rebuilt` is told of what was found again, in words."""
+    """For one attempt of a slot. `rebuilt` is told of what was found again, `stopped` of what cannot be, in words."""
 
     def __init__(
         self,
@@ -73,6 +73,7 @@ class Rebuilding:
         exactly_once: bool,
         isolation_level: IsolationLevel,
         rebuilt: Callable[[str], None],
+        stopped: Callable[[str], None],
     ) -> None:
         self._books = books
         self._flow = flow
@@ -81,6 +82,7 @@ class Rebuilding:
         self._exactly_once = exactly_once
         self._isolation_level = isolation_level
         self._rebuilt = rebuilt
+        self._tell_stopped = stopped
         self._stopped: dict[tuple[TopicPartition, str | None, int], Stop] = {}
 
     async def find(self, asked: Sequence[Asked]) -> dict[TopicPartition, Found]:
@@ -104,6 +106,7 @@ class Rebuilding:
             found[each.partition] = answer
             if isinstance(answer, Stop):  # asked again and again, and nothing else comes of it
                 self._stopped[each.log] = answer
+                self._tell_stopped(f"{each.partition}: {answer.reason}")
         return found
 
     async def _look(self, look: _Look, known: Known) -> Found:
@@ -117,11 +120,14 @@ class Rebuilding:
         if remote_start == 0 and not await look.remote_records(0, at_most=1):
             return None  # what was written there was aborted
         pair, positions = known.nearest(asked.partition, asked.remote_end), self._positions()
-        if pair is None and positions.any and not positions.doubted:
+        if pair is None and positions.any and not positions.doubted and not known.mentions(asked.partition):
             _log.info("%s: it is new, though %s holds records of others", asked.partition, asked.remote)
             return None
         if pair is None:
-            pair = Pair(asked.source_log.start - 1, remote_start - 1)  # perhaps it is a copy from its beginning on
+            if not await look.remote_records(remote_start, at_most=1):
+                return None  # retention has emptied it: nothing in it can be there twice
+            # Perhaps it is a copy from its beginning on.
+            pair = Pair(asked.source_log.start - 1, remote_start - 1, guessed=True)
         if pair.downstream + 1 < remote_start:
             return self._stop(asked, "what was copied last is older than all that it holds")
         tail = await look.remote_records(pair.downstream + 1, at_most=_COMPARED_AT_MOST + 1)
@@ -132,15 +138,15 @@ class Rebuilding:
         where = stood(pair, anchors, source, tail, exactly_once=self._exactly_once)
         if where is None:
             return self._stop(asked, "what it holds is not what the source has there")
-        self._tell(asked.partition, where)
+        self._tell(asked.partition, where, "comparing the two logs" if pair.guessed else "what was noted of it")
         lineage = Lineage(0, run=where.runs[-1] if where.runs else None)
         return Resume(where.next_offset, lineage, noted=False, earlier=where.runs[:-1])
 
-    def _tell(self, partition: TopicPartition, where: Stood) -> None:
+    def _tell(self, partition: TopicPartition, where: Stood, by: str) -> None:
         said = f"{partition} goes on at offset {where.next_offset}"
         if where.again:
             said += f" ({where.again:,} records are copied again, as at-least-once allows)"
-        _log.warning("its position was lost, and is found again by what was noted of it: %s", said)
+        _log.warning("its position was lost, and is found again by %s: %s", by, said)
         self._rebuilt(said)
 
     def _stop(self, asked: Asked, why: str) -> Stop:

@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
 
 from farshore.clock import Clock
 from farshore.dataplane.assignment import Copied, Gap, Limits, Resume
@@ -94,6 +95,12 @@ class Slot:
                 limits.partition_fetch_bytes,
             )
         self._hand.unplaced.set()
+
+    def positions_lost(self) -> None:
+        """Those that the slot was given are to be written again, where it has not gone on from them yet."""
+        for entry in self._hand.entries.values():
+            if entry.resume is not None:
+                entry.resume = replace(entry.resume, noted=False)
 
     async def release(self, partitions: Collection[TopicPartition]) -> None:
         """Nothing of these is in flight any more when it returns, and nothing will be.

@@ -45,6 +45,7 @@ SLOT_MARK = "farshore:"
 _ENDS_WITHIN_SECONDS = 15.0
 _PAUSE_SECONDS = 0.02
 _BEGIN_AGAIN_SECONDS = 0.5
+_LONGEST_PAUSE_SECONDS = 5.0
 _SHOWN = 5
 
 
@@ -63,8 +64,8 @@ class Order:
     show: it travels inside a closure.
 
     `holder` is the driver that gives its leases, `plan_version` the oldest plan that it may follow.
-    `positions_doubted`: their topic was deleted since the driver took the flow over. `identity` is what the slot's
-    transactional id was given to when it was fenced for this attempt.
+    `positions_doubted`: their topic was deleted, or there were none, so that one that is not there may have been.
+    `identity` is what the slot's transactional id was given to when it was fenced for this attempt.
     """
 
     flow: Flow
@@ -145,6 +146,7 @@ class SlotTask:
         self._until: dict[TopicPartition, int] | None = None
         self._progress: Progress | None = None
         self._rebuilt: list[str] = []
+        self._in_vain = False  # it started over, and has committed nothing since the time before
         self.slot: Slot | None = None
         self.records = 0
         self.left: tuple[str, ...] = ()
@@ -179,8 +181,12 @@ class SlotTask:
                 keeper.doubt_positions()
             rewriting = Rewriting(order.books, source, target, lambda topics: self._write_again(keeper, topics))
             async with self._beside(rewriting.run()):
+                pause = _BEGIN_AGAIN_SECONDS
                 while not await self._copy(source, target, keeper):
-                    await asyncio.sleep(_BEGIN_AGAIN_SECONDS)
+                    pause = min(2 * pause, _LONGEST_PAUSE_SECONDS) if self._in_vain else _BEGIN_AGAIN_SECONDS
+                    with contextlib.suppress(TimeoutError):
+                        async with asyncio.timeout(pause):
+                            await lease.to_end.wait()
         if lease.ousted is not None:
             raise KafkaError(f"{order.flow.target}: slot {order.slot} ended: {lease.ousted}", cluster=order.flow.target)
 
@@ -208,6 +214,7 @@ class SlotTask:
             exactly_once=transactional,
             isolation_level=order.limits.isolation_level,
             rebuilt=lambda said: self._note_rebuilt(keeper, said),
+            stopped=lambda said: self._note_stopped(keeper, said),
         )
         self._progress = progress
         slot = self.slot = Slot(source, target, order.limits, progress, self._clock, transaction, rebuilding)
@@ -223,6 +230,8 @@ class SlotTask:
                 raise
             _log.warning("slot %d starts over from its committed positions: %s", order.slot, error)
             self._asides.put(error.unsettled if isinstance(error, StartOver) else (), str(error))
+            self._in_vain = self._reporting.unnoted is not None
+            self._reporting.cannot_note(str(error), self._clock.wall())
             with contextlib.suppress(KafkaError):  # else beginning again does it, or the next attempt
                 await transaction.abort()
             return lease.to_end.is_set()
@@ -242,6 +251,8 @@ class SlotTask:
         books = self._order.books
         if books.positions_topic in topics:
             keeper.doubt_positions()
+            if self.slot is not None:
+                self.slot.positions_lost()
         if self._progress is not None:
             self._progress.lost(
                 positions=books.positions_topic in topics,
@@ -254,7 +265,13 @@ class SlotTask:
         shown, more = "; ".join(self._rebuilt[:_SHOWN]), len(self._rebuilt) - _SHOWN
         shown += f" and {more:,} more" if more > 0 else ""
         kind, now = board.NoticeKind.POSITIONS_REBUILT.value, self._clock.wall()
-        keeper.notices[:] = [board.Notice(kind, f"slot {self._order.slot}", len(self._rebuilt), shown, now)]
+        keeper.note(board.Notice(kind, f"slot {self._order.slot}", len(self._rebuilt), shown, now))
+
+    def _note_stopped(self, keeper: Bookkeeper, said: str) -> None:
+        """For all slots, and for drivers to come: when some positions are written, others are missing all the same."""
+        keeper.doubt_positions()
+        kind, subject = board.NoticeKind.POSITIONS_UNKNOWN.value, self._order.books.positions_topic
+        keeper.note(board.Notice(kind, subject, 1, said, self._clock.wall()))
 
     @property
     def _has_its_plan(self) -> bool:

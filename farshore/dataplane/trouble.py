@@ -33,6 +33,8 @@ class Kind(StrEnum):
     """Somebody has to change a setting, grant a permission, or skip a record."""
     STOPPED = "stopped"
     """Somebody has to decide where to go on."""
+    POSITIONS = "positions"
+    """What a slot has copied cannot be noted: brokers have to come back, or somebody has to grant a permission."""
     OPEN_TRANSACTION = "open transaction"
     """A producer on the source has to end its transaction, or somebody has to end it for him."""
 

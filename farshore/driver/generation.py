@@ -17,7 +17,7 @@ from dataclasses import replace
 from farshore.clock import SYSTEM_CLOCK, Clock
 from farshore.dataplane import board
 from farshore.dataplane.assignment import Copied
-from farshore.dataplane.bookkeeping import board_records
+from farshore.dataplane.bookkeeping import board_records, has_positions
 from farshore.dataplane.picture import Picture
 from farshore.dataplane.task import Order, Outcome
 from farshore.driver.planned_slot import NewJob, PlannedSlot, SlotJob
@@ -94,7 +94,9 @@ class Generation:
         self._again = asyncio.Event()
         self._say_again = False
         self.positions_doubted = False
-        """Their topic was deleted: slots that start from now on have to know."""
+        """Their topic is gone: slots that start from now on have to know."""
+        self._began_with_positions: bool | None = None
+        self._asking = asyncio.Lock()
         self._notices: list[board.Notice] = []
 
     async def start(self) -> None:
@@ -380,7 +382,7 @@ class Generation:
             attempt=attempt,
             holder=self._holder,
             plan_version=planned,
-            positions_doubted=self.positions_doubted,
+            positions_doubted=await self._doubts_positions(),
         )
         if order.transactional_id is None or order.exactly_once is None:
             return order
@@ -392,6 +394,17 @@ class Generation:
             order.transactional_id, transaction_timeout=order.exactly_once.timeout
         )
         return replace(order, identity=identity)
+
+    async def _doubts_positions(self) -> bool:
+        """Whether a partition without one may have been copied all the same. One answer for all slots: each of them
+        would find the positions that another has just written. Raises KafkaError."""
+        order = self._order
+        async with self._asking:
+            if self._began_with_positions is None:
+                self._began_with_positions = await has_positions(order.books, self._target, order.flow)
+        kinds = (board.NoticeKind.TOPIC_DELETED, board.NoticeKind.POSITIONS_UNKNOWN)
+        noticed = any((kind.value, order.books.positions_topic) in self._picture.notices for kind in kinds)
+        return self.positions_doubted or noticed or not self._began_with_positions
 
     async def _until_the_attempt_before_is_over(self, slot: int, attempt: int) -> None:
         """Raises KafkaError if no lease names this one for long."""

@@ -254,12 +254,19 @@ class Replication:
             since = min(age for _, age in heard)
             return f"nothing has been heard of its slots for {since:.0f} s"
         troubles = [trouble for report in told for trouble in report.troubles]
-        # A slot does not tell of all, where they are very many.
-        stuck = all(len(report.troubles) >= min(report.partitions or 1, TROUBLES_TOLD) for report in told)
         kinds = {trouble.kind for trouble in troubles}
-        if not stuck or kinds == {Kind.OPEN_TRANSACTION.value}:
+        if not all(map(self._is_stuck, told)) or kinds == {Kind.OPEN_TRANSACTION.value}:
             return None
         return f"{troubles[0].partition}: {troubles[0].reason}"
+
+    def _is_stuck(self, report: board.Report) -> bool:
+        """Whether none of its partitions is copied. It does not tell of all, where they are very many."""
+        unnoted = any(trouble.kind == Kind.POSITIONS.value for trouble in report.troubles)
+        if self._order.exactly_once is not None and unnoted:
+            return True
+        planned = self.generation.plan_of(report.slot)
+        partitions = max(report.partitions, len(planned.copied) if planned is not None else 0)
+        return len(report.troubles) - unnoted >= min(partitions or 1, TROUBLES_TOLD)
 
     @property
     def discovery(self) -> PassState:

@@ -52,6 +52,14 @@ _BOARD_LOST = Options(
     ),
 )
 """Drivers end with their Spark, and the board loses their leases, but not their plans."""
+_DYING = Options(
+    exactly_once=False,
+    crowd=False,
+    flavour=Flavour.PLAIN,
+    settings=(("partitions", 2), ("slots", 1), ("executors", (1,)), ("standby", False), ("distances", ())),
+    often=(("kill slot", 12.0), ("lose executor", 12.0), ("kill driver", 0.0), ("stop driver", 0.0), *_NO_OUTAGES),
+)
+"""The only slot dies again and again, and there is not always a core for it."""
 _WELL = Options(
     crowd=False,
     left_out=frozenset((*KINDS, *Flavour)),
@@ -119,8 +127,8 @@ DRIVER_MUTATIONS = (
         "E7",
         "what a slot told before it ended counts as if it ran",
         driver_holes.attempts_that_have_ended_count_as_running,
-        Options(),
-        80000131,
+        _DYING,
+        20129,
         ("RUNS IN WORDS ONLY",),
     ),
 )

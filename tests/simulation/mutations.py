@@ -122,7 +122,7 @@ MUTATIONS = (
         "positions are read up to the last stable offset only",
         holes.positions_to_the_last_stable_offset,
         _EXACTLY,
-        20000,
+        20005,
         _CONTENTS,
     ),
     Mutation(
@@ -130,7 +130,7 @@ MUTATIONS = (
         "a partition is released while outcomes are open",
         holes.release_forgets_open_outcomes,
         _EXACTLY,
-        20015,
+        20022,
         _CONTENTS,
     ),
     Mutation(
@@ -138,7 +138,7 @@ MUTATIONS = (
         "batches are sent again between positions and commit",
         holes.sends_again_while_it_commits,
         _SPLITTING,
-        20016,
+        20010,
         _CONTENTS,
     ),
     Mutation(
@@ -146,7 +146,7 @@ MUTATIONS = (
         "a partition taken back begins at sequence 0",
         holes.sequences_begin_again,
         _BACK_AND_FORTH,
-        20140,
+        20058,
         _CONTENTS,
     ),
     Mutation(
@@ -154,7 +154,7 @@ MUTATIONS = (
         "pieces of a batch forget that it may be there",
         holes.pieces_lose_their_mark,
         replace(_APPENDED_AND_REFUSED, exactly_once=True),
-        20018,
+        20025,
         _CONTENTS,
     ),
     Mutation(
@@ -170,7 +170,7 @@ MUTATIONS = (
         "a fenced slot takes its transactional id back",
         holes.takes_its_id_back,
         _REPLACED,
-        20015,
+        20070,
         _CONTENTS,
     ),
     Mutation(
@@ -189,7 +189,7 @@ MUTATIONS = (
         "a batch refused twice loses records",
         holes.refused_twice_loses_what_is_between,
         _REFUSING,
-        20000,
+        20004,
         _CONTENTS,
     ),
     Mutation(
@@ -197,11 +197,11 @@ MUTATIONS = (
         "what is acknowledged behind a refused record stays",
         holes.acknowledged_behind_what_is_refused,
         _APPENDED_AND_REFUSED,
-        20012,
+        20018,
         _STUCK,
     ),
     Mutation(
-        "B5 fetch", "fetches carry no leader epoch", holes.fetches_without_leader_epoch, _UNCLEAN, 20013, _OTHER_LOG
+        "B5 fetch", "fetches carry no leader epoch", holes.fetches_without_leader_epoch, _UNCLEAN, 20012, _OTHER_LOG
     ),
     Mutation(
         "B5 answer",
@@ -224,7 +224,7 @@ MUTATIONS = (
         "batches overtake the first one that a new log gets",
         holes.goes_on_elsewhere_with_many_at_once,
         _MADE_AGAIN,
-        20134,
+        20418,
         ("REORDERED",),
     ),
     Mutation(
@@ -232,7 +232,7 @@ MUTATIONS = (
         "fetches have names of topics, not ids",
         holes.requests_have_names,
         _SOURCE_RECREATED,
-        20030,
+        20018,
         _OTHER_LOG,
     ),
     Mutation(
@@ -240,29 +240,29 @@ MUTATIONS = (
         "appends have names of topics, not ids",
         holes.requests_have_names,
         _REMOTE_RECREATED,
-        20015,
+        20005,
         _CONTENTS,
     ),
     Mutation(
-        "B6", "gaps follow their positions", holes.gaps_wait_for_the_next_report, _RETENTION, 20003, ("GAP UNTOLD",)
+        "B6", "gaps follow their positions", holes.gaps_wait_for_the_next_report, _RETENTION, 20075, ("GAP UNTOLD",)
     ),
     Mutation(
         "B7",
         "positions are not written again after an abort",
         holes.positions_are_not_written_again,
         _ABORTING,
-        20209,
+        20080,
         ("ABORTED POSITION LEFT",),
     ),
     Mutation(
-        "B9", "gaps are ordered by clocks", holes.gaps_by_their_writers_clocks, _OVERTAKEN, 20004, ("GAP UNTOLD",)
+        "B9", "gaps are ordered by clocks", holes.gaps_by_their_writers_clocks, _OVERTAKEN, 20000, ("GAP UNTOLD",)
     ),
     Mutation(
         "C4",
         "the tail of the board stays deaf",
         holes.tail_stays_deaf,
         Options(crowd=False, flavour=Flavour.BOARD_TRUNCATED, settings=(("board_begins_later", True),)),
-        20005,
+        20024,
         _STUCK,
     ),
     Mutation(
@@ -279,7 +279,7 @@ MUTATIONS = (
         "the lag of a slot that is silent is what it told last",
         holes.lag_as_it_was_last_told,
         _AT_LEAST,
-        20022,
+        20062,
         _TOO_LOW,
     ),
     Mutation(
@@ -299,7 +299,7 @@ MUTATIONS = (
             settings=(("commit_every", 1.0), ("executors", (1,)), ("slots", 1), ("distances", ())),
             often=(("kill slot", 6.0), ("spark start", 4.0), ("long cut", 4.0), ("cluster away", 4.0)),
         ),
-        20522,
+        20206,
         _TOO_LOW,
     ),
     *VANISHING_MUTATIONS,

@@ -18,6 +18,7 @@ from farshore.dataplane.assignment import Copied, Limits
 from farshore.dataplane.bookkeeping import Books, board_records
 from farshore.dataplane.cargo import Target
 from farshore.dataplane.task import ExactlyOnce, Order, SlotTask
+from farshore.kafka.internal_topics.reader import read_topic
 from farshore.kafka.internal_topics.writer import InternalWriter
 from farshore.kafka.raw_link import Connect
 from farshore.model import Flow, TopicPartition
@@ -36,7 +37,7 @@ class PlayedTask:
     `interval` is that between commits, in seconds. `source` and `target` are there before it runs, to be filled.
     """
 
-    def __init__(self, *topics: str, once: bool = False, interval: float = 0.1) -> None:
+    def __init__(self, *topics: str, once: bool = False, interval: float = 0.1, doubted: bool = False) -> None:
         self.source = PlayedBroker(*topics)
         self.target = PlayedBroker(*(f"A.{topic}" for topic in topics), "positions", "ledger", "board")
         self._topics = topics
@@ -49,6 +50,7 @@ class PlayedTask:
             books=_BOOKS,
             exactly_once=ExactlyOnce("A-mm2", interval, 20.0),
             once=once,
+            positions_doubted=doubted,
             identity=self.target._identity("A-mm2-MirrorSourceConnector-0"),
         )
         self.task: SlotTask
@@ -89,6 +91,13 @@ class PlayedTask:
 
     def _dial(self, connection: Connection, client_id: str) -> Connect:
         return (self.source if connection == _SOURCE else self.target).dial(connection, client_id)
+
+    async def told(self) -> list[board.Entry]:
+        """All that is on the board, in order."""
+        reader = board.Reader()
+        async with self.target.cluster() as cluster:
+            found = [reader.read(each.key, each.value) for each in await read_topic(cluster, "board", 1, patience=5)]
+        return [entry for entry in found if entry is not None]
 
     def appended(self, topic: str) -> list[bytes | None]:
         """All values in the remote topic."""

@@ -11,7 +11,9 @@ from played_broker import PlayedBroker, in_a_loop
 from played_task import PlayedTask
 
 from farshore.clock import SYSTEM_CLOCK
+from farshore.dataplane import board
 from farshore.dataplane.transaction import Transaction
+from farshore.dataplane.trouble import Kind
 from farshore.errors import KafkaError
 from farshore.kafka.internal_topics.writer import InternalRecord
 from farshore.kafka.raw import Produced
@@ -211,6 +213,44 @@ def test_a_slot_that_is_asked_to_end_names_what_was_left_out_of_transactions(mon
             assert one.task.left == ("u-0: left out of transactions for a while",)
 
     run()
+
+
+@in_a_loop
+async def test_a_slot_whose_positions_are_refused_says_so_and_starts_over_less_and_less_often() -> None:
+    one = PlayedTask("t")
+    target = Refusing(*(topic for topic, _ in one.target.logs))
+    target.codes, target.identities = {"positions": TOPIC_AUTHORIZATION_FAILED}, one.target.identities
+    one.target = target
+    one.source.append("t", b"0")
+
+    async def told() -> list[str]:
+        reports = [entry for entry in await one.told() if isinstance(entry, board.Report)]
+        return [trouble.kind for trouble in reports[-1].troubles] if reports else []
+
+    async with one.running() as running:
+        while await told() != [Kind.POSITIONS.value]:
+            await asyncio.sleep(0.05)
+        await asyncio.sleep(3.0)
+        assert len([each for each in one.transactional if isinstance(each, InitProducerId)]) <= 5
+        target.codes = {}
+        await until(lambda: one.committed("t") == [b"0"])
+        while await told() != []:
+            await asyncio.sleep(0.05)
+        one.stop()
+        await running
+
+
+@in_a_loop
+async def test_a_partition_that_stops_for_want_of_a_position_is_noticed_for_slots_and_drivers_to_come() -> None:
+    one = PlayedTask("t", once=True, doubted=True)
+    one.source.append("t", b"0", b"1")
+    one.target.append("A.t", b"of another tool")
+    async with one.running() as running:
+        await running
+    (left,) = one.task.left
+    assert left.startswith("t-0: there is no position, but A.t-0 holds records")
+    (notice,) = [entry for entry in await one.told() if isinstance(entry, board.Notice)]
+    assert (notice.kind, notice.subject) == (board.NoticeKind.POSITIONS_UNKNOWN.value, "positions")
 
 
 @in_a_loop

@@ -14,7 +14,7 @@ from played_broker import SERVERS, PlayedBroker, in_a_loop
 from farshore.clock import SYSTEM_CLOCK
 from farshore.dataplane import board
 from farshore.dataplane.assignment import Copied, Gap, Limits
-from farshore.dataplane.bookkeeping import Books, board_records
+from farshore.dataplane.bookkeeping import Books, board_records, position_records
 from farshore.dataplane.picture import LeaseRecord, Picture, read_picture
 from farshore.dataplane.task import ExactlyOnce, Order, Outcome
 from farshore.driver import generation, planned_slot
@@ -25,7 +25,7 @@ from farshore.kafka.internal_topics.reader import read_topic
 from farshore.kafka.internal_topics.writer import InternalWriter
 from farshore.kafka.raw import Produced, RawCluster
 from farshore.kafka.raw_transaction_requests import InitProducerId
-from farshore.model import Flow, TopicPartition
+from farshore.model import Flow, Lineage, TopicPartition
 
 NUMBER = 4
 WITHIN_SECONDS = 30.0
@@ -139,7 +139,7 @@ class Driven:
 
 @asynccontextmanager
 async def driven(order: Order = PLAIN) -> AsyncIterator[Driven]:
-    broker = PlayedBroker("board")
+    broker = PlayedBroker("board", "positions")
     async with GatedCluster(SERVERS, alias="B", client_id="test", dial=broker.dial) as cluster:
         one = Driven(broker, cluster, order)
         await one.generation.start()
@@ -274,6 +274,26 @@ def test_a_transactional_slot_is_not_started_when_the_flow_is_no_longer_ours(new
             assert one.broker.identities == {}, "its next holder must not be fenced"
 
     run()
+
+
+@in_a_loop
+async def test_slots_are_told_that_positions_may_be_missing_where_there_are_none_or_their_topic_was_deleted() -> None:
+    position = position_records(BOOKS, Flow("A", "B"), [(ORDERS, 9, Lineage(1, None, None, None, None))])
+    async with driven() as fresh:
+        fresh.generation.follow([share("a")])
+        await fresh.plans_until(1)
+        assert (await fresh.jobs[0].order_of(0, 0)).positions_doubted
+        await InternalWriter(fresh.cluster).write(position)
+        assert (await fresh.jobs[0].order_of(0, 0)).positions_doubted, "one that another slot has written says nothing"
+    async with driven() as other:
+        await InternalWriter(other.cluster).write(position)
+        other.generation.follow([share("a")])
+        await other.plans_until(1)
+        assert not (await other.jobs[0].order_of(0, 0)).positions_doubted
+        other.picture.notice(board.NoticeKind.TOPIC_DELETED, "board", "")
+        assert not (await other.jobs[0].order_of(0, 0)).positions_doubted
+        other.picture.notice(board.NoticeKind.TOPIC_DELETED, "positions", "")
+        assert (await other.jobs[0].order_of(0, 0)).positions_doubted
 
 
 def test_a_plan_that_takes_long_to_write_does_not_hold_up_leases(monkeypatch: pytest.MonkeyPatch) -> None:

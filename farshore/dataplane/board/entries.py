@@ -170,6 +170,7 @@ class NoticeKind(StrEnum):
     TARGET_WIPED = "target wiped"
     TOPIC_DELETED = "internal topic deleted"
     POSITIONS_REBUILT = "positions rebuilt"
+    POSITIONS_UNKNOWN = "positions unknown"
 
 
 @dataclass(frozen=True, slots=True)
