@@ -34,9 +34,5 @@ def partitions_move_before_they_are_let_go() -> list[Patch]:
     return [(Generation, "_next", next_plan)]
 
 
-def generations_are_given_out_again() -> list[Patch]:
-    return [(takeover, "_told", lambda _: 0)]
-
-
 def attempts_that_have_ended_count_as_running() -> list[Patch]:
     return [(Generation, "is_present", lambda *_: True)]

@@ -40,18 +40,6 @@ _MOVING = Options(
     often=(("move", 15.0), ("board slow", 5.0), *_NO_OUTAGES),
 )
 """Partitions go from slot to slot, and slots hear late of it."""
-_BOARD_LOST = Options(
-    crowd=False,
-    settings=(("partitions", 4), ("records", 150), ("slots", 3), ("executors", (1, 1, 1)), ("distances", ())),
-    often=(
-        ("lose executor", 12.0),
-        ("spark ends", 8.0),
-        ("spark hangs", 8.0),
-        ("move and kill", 8.0),
-        ("kill slot", 4.0),
-    ),
-)
-"""Drivers end with their Spark, and the board loses their leases, but not their plans."""
 _DYING = Options(
     exactly_once=False,
     crowd=False,
@@ -114,14 +102,6 @@ DRIVER_MUTATIONS = (
         _MOVING,
         20013,
         _TWO_WRITE,
-    ),
-    Mutation(
-        "E6",
-        "a generation is given out again whose leases the board has lost",
-        driver_holes.generations_are_given_out_again,
-        _BOARD_LOST,
-        17017,
-        ("STUCK", "RUNS IN WORDS ONLY"),
     ),
     Mutation(
         "E7",

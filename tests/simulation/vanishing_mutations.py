@@ -52,7 +52,7 @@ VANISHING_MUTATIONS = (
             settings=(("changes_every", 2.0), ("slots", 2), ("distances", ())),
             often=(("kill slot", 6.0), ("freeze slot", 4.0)),
         ),
-        80001082,
+        20395,
         _STUCK,
     ),
 )
