@@ -92,7 +92,7 @@ class PlayedTask:
     def _dial(self, connection: Connection, client_id: str) -> Connect:
         return (self.source if connection == _SOURCE else self.target).dial(connection, client_id)
 
-    async def told(self) -> list[board.Entry]:
+    async def told(self) -> list[object]:
         """All that is on the board, in order."""
         reader = board.Reader()
         async with self.target.cluster() as cluster:
