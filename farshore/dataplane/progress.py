@@ -98,6 +98,7 @@ class Progress:
         self._generation = generation
         self._offset_lag_max = offset_lag_max
         self._tracks: dict[TopicPartition, _Track] = {}
+        self._told_of: dict[TopicPartition, _Track] = {}  # what the last notes were taken of
         self._exactly_once = exactly_once
         self._positions_first = positions_first
         self._first_due: dict[TopicPartition, None] = {}
@@ -203,6 +204,7 @@ class Progress:
     def due(self, positions_at_most: int | None = None) -> Notes:
         """All that has changed since it was written; the positions that have waited longest first."""
         moved = [p for p, track in self._tracks.items() if track.position != track.written]
+        self._told_of |= {p: self._tracks[p] for p in moved[:positions_at_most]}
         return Notes(
             tuple((p, self._tracks[p].position - 1, self.lineage(p)) for p in moved[:positions_at_most]),
             tuple(
@@ -219,6 +221,7 @@ class Progress:
         reads a sync may rely on finding in the ledger all that was written before it."""
         tracks = [(p, track) for p, track in self._tracks.items() if track.sync_is_due(self._offset_lag_max)]
         first = [p for p in self._first_due if p in self._tracks]
+        self._told_of |= {p: self._tracks[p] for p in first}
         return Notes(
             positions=tuple((p, self._tracks[p].position - 1, self.lineage(p)) for p in first),
             gaps=tuple(self._gaps) if first else (),
@@ -241,6 +244,7 @@ class Progress:
         for track in self._tracks.values():
             if positions:
                 track.written = None
+                self._told_of.clear()  # what is being written may go down with them
             if runs:
                 track.in_ledger, track.ledger_lost = None, True
             if syncs:
@@ -251,9 +255,12 @@ class Progress:
         if notes.positions:
             self._noted_records, self.oldest_uncommitted = self._records, None
         for partition, last, _ in notes.positions:
-            if track := self._tracks.pop(partition, None):
-                track.written, track.for_good, track.recorded = last + 1, min(last + 1, track.position), True
+            track = self._tracks.get(partition)
+            # Copying may have gone on elsewhere meanwhile, perhaps in another log: of that nothing is written yet.
+            if track is not None and self._told_of.pop(partition, None) is track:
+                track.written, track.for_good, track.recorded = last + 1, last + 1, True
                 self._first_due.pop(partition, None)
+                del self._tracks[partition]
                 self._tracks[partition] = track  # behind all others: whoever has waited longest is first
         for sync, run in notes.syncs:
             if track := self._tracks.get(sync.partition):

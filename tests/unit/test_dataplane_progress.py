@@ -56,6 +56,29 @@ def test_exactly_once_what_is_not_committed_is_counted_from_the_last_commit_thou
     assert progress.uncommitted == 0, "it is copied for good, wherever its position is"
 
 
+def test_a_position_that_was_on_its_way_when_copying_went_on_elsewhere_is_not_the_one_written_there() -> None:
+    """The same offset in another log is another position."""
+    for progress in (Progress(3), Progress(3, exactly_once=True)):
+        progress.began(ORDERS, 10, LINEAGE, noted=True)
+        progress.moved(ORDERS, [sent(10, 19, 0)], 20)
+        notes = progress.due()
+        elsewhere = Lineage(3, "another", None, None, None)
+        progress.began(ORDERS, 0, elsewhere, noted=False)
+        progress.wrote(notes)
+        progress.moved(ORDERS, [sent(0, 19, 10)], 20)
+        ((_, last, lineage),) = progress.due().positions
+        assert (last, lineage.source_id) == (19, "another")
+
+
+def test_a_position_that_was_on_its_way_when_its_topic_was_deleted_is_due_again() -> None:
+    progress = begun()
+    progress.moved(ORDERS, [sent(10, 19, 0)], 20)
+    notes = progress.due()
+    progress.lost(positions=True, runs=False, syncs=False)
+    progress.wrote(notes)
+    assert [last for _, last, _ in progress.due().positions] == [19]
+
+
 def test_exactly_once_a_position_is_written_again_where_copying_begins_though_it_is_noted() -> None:
     progress = Progress(3, exactly_once=True)
     progress.began(ORDERS, 10, LINEAGE, noted=True)
