@@ -1,6 +1,6 @@
 """How far behind a slot is: what the source's logs hold that is not yet copied, and how old the oldest of it is.
 
-In a transaction nothing is copied before it is committed: until then nobody can read it, and it may be aborted.
+In a transaction nothing is copied before it is committed: until then no consumer reads it, and it may be aborted.
 
 Where a partition is being fetched, the answers say where its log ends. Where it is not (it is in trouble, throttled,
 out of budget, the target is away), one ListOffsets a broker asks for it every five seconds. What is not known is None.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
-from collections.abc import Callable, Collection, Container, Iterable
+from collections.abc import Callable, Collection, Container, Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import TypeGuard
 
@@ -210,7 +210,23 @@ async def read_positions(
     `skipped` is told of records that cannot be read, `deleted` of partitions whose position somebody has taken away.
     """
     found: dict[TopicPartition, Resume] = {}
-    for record in await read_position_records(books, flow, target):
+    for record, position in _ours_in(await read_position_records(books, flow, target), books, flow, skipped):
+        if position.offset is None:
+            found.pop(position.partition, None)
+            if deleted is not None:
+                deleted(position.partition)
+        else:
+            found[position.partition] = Resume(position.offset + 1, lineage_of(record))
+    return found
+
+
+def _ours_in(
+    records: Iterable[Record],
+    books: Books,
+    flow: Flow,
+    skipped: Callable[[Record, MalformedRecord], None] | None = None,
+) -> Iterator[tuple[Record, Position]]:
+    for record in records:
         try:
             position = decode_position(record.key, record.value)
         except MalformedRecord as error:
@@ -218,23 +234,13 @@ async def read_positions(
                 skipped(record, error)
             continue
         if _is_ours(position, books, flow):
-            if position.offset is None:
-                found.pop(position.partition, None)
-                if deleted is not None:
-                    deleted(position.partition)
-            else:
-                found[position.partition] = Resume(position.offset + 1, lineage_of(record))
-    return found
+            yield record, position
 
 
 async def has_positions(books: Books, target: RawCluster, flow: Flow) -> bool:
     """Whether any partition of the flow has one, be it of a transaction that was aborted. Raises KafkaError."""
-    for record in await read_uncommitted_position_records(books, target):
-        with contextlib.suppress(MalformedRecord):
-            position = decode_position(record.key, record.value)
-            if _is_ours(position, books, flow) and position.offset is not None:
-                return True
-    return False
+    records = await read_uncommitted_position_records(books, target)
+    return any(position.offset is not None for _, position in _ours_in(records, books, flow))
 
 
 async def last_generation(books: Books, flow: Flow, target: RawCluster) -> int:

@@ -199,6 +199,7 @@ class Progress:
         """They have been released, and all notes of them written."""
         for partition in partitions:
             self._tracks.pop(partition, None)
+            self._told_of.pop(partition, None)
             self._first_due.pop(partition, None)
 
     def due(self, positions_at_most: int | None = None) -> Notes:

@@ -20,6 +20,12 @@ _LOOK_SECONDS = 2.0
 _SOON_SECONDS = 0.5
 
 
+def is_another(known: str | None, found: str | None, *, was_gone: bool) -> bool:
+    """Whether a topic is another one than before, by its id. With equal ids a broker was behind that did not have it;
+    a broker that is too old tells none."""
+    return known != found if None not in (known, found) else was_gone
+
+
 class Rewriting:
     """For one attempt of a slot. `run` in a task; `made_again` is told of topics that are others than before."""
 
@@ -54,8 +60,7 @@ class Rewriting:
                     self._gone.add(name)
                 elif error == NONE:
                     known = self._ids.get(name)
-                    # With equal ids a broker was behind that did not have it.
-                    if known != topic_id if None not in (known, topic_id) else name in self._gone:
+                    if is_another(known, topic_id, was_gone=name in self._gone):
                         others.append(name)
                     self._gone.discard(name)
                     self._ids[name] = topic_id

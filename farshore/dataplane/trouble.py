@@ -34,7 +34,7 @@ class Kind(StrEnum):
     STOPPED = "stopped"
     """Somebody has to decide where to go on."""
     POSITIONS = "positions"
-    """What a slot has copied cannot be noted: brokers have to come back, or somebody has to grant a permission."""
+    """What a slot has copied cannot be noted: brokers have to come back, or a permission is missing."""
     OPEN_TRANSACTION = "open transaction"
     """A producer on the source has to end its transaction, or somebody has to end it for him."""
 

@@ -10,6 +10,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from farshore.dataplane.rewriting import is_another
 from farshore.kafka.raw import ClusterMetadata
 from farshore.kafka.raw_errors import NONE, UNKNOWN_TOPIC_OR_PARTITION
 
@@ -88,9 +89,7 @@ class KnownTopics:
         topic, known = found.topics.get(name), self._known.get(name)
         if topic is None:
             return False
-        if known is not None and known.topic_id is not None and topic.topic_id is not None:
-            return known.topic_id != topic.topic_id  # if it was missing, a broker was behind
-        return name in self._gone
+        return is_another(known.topic_id if known else None, topic.topic_id, was_gone=name in self._gone)
 
     def _wiped(self, found: Found) -> str | None:
         if None not in (self._cluster_id, found.cluster_id) and self._cluster_id != found.cluster_id:

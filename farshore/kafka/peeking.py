@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 
-from farshore.errors import RequestRefused, Unreachable, WireError
+from farshore.errors import Unreachable, WireError
 from farshore.kafka.facts import Record
-from farshore.kafka.internal_topics.reader import take_records
+from farshore.kafka.internal_topics.reader import take_records, unreadable
 from farshore.kafka.raw import FetchPartition, IsolationLevel, RawCluster
 from farshore.model import TopicPartition
 
@@ -64,8 +64,7 @@ async def read_stretch(
             try:
                 taken = await take_records(alias, fetched, unread)
             except WireError as error:
-                said = f"{alias}: read {partition} from offset {at} on: {error}"
-                raise RequestRefused(said, cluster=alias, code="CORRUPT_MESSAGE", retriable=False) from error
+                raise unreadable(alias, f"{partition} from offset {at} on", error) from error
             some = [record for record in taken if record.offset < end]
             found += some
             size += sum(len(record.key or b"") + len(record.value or b"") for record in some)

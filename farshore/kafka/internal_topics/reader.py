@@ -62,8 +62,12 @@ async def read_topic(
         records = await reading.records(newest, isolation_level, watermarks)
         return records + await reading.unstable(watermarks, ours, on_wait or (lambda _: None), transaction_patience)
     except WireError as error:
-        said = f"{cluster.alias}: read {topic}: {error}"
-        raise RequestRefused(said, cluster=cluster.alias, code="CORRUPT_MESSAGE", retriable=False) from error
+        raise unreadable(cluster.alias, topic, error) from error
+
+
+def unreadable(alias: str, where: str, error: WireError) -> RequestRefused:
+    """What the log holds there is no batch that can be read."""
+    return RequestRefused(f"{alias}: read {where}: {error}", cluster=alias, code="CORRUPT_MESSAGE", retriable=False)
 
 
 class _Reading:
