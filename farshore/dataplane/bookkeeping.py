@@ -244,8 +244,10 @@ async def has_positions(books: Books, target: RawCluster, flow: Flow) -> bool:
 
 
 async def last_generation(books: Books, flow: Flow, target: RawCluster) -> int:
-    """The newest under which a position was written; 0 if none tells. Raises KafkaError."""
-    known = (resume.lineage for resume in (await read_positions(books, flow, target)).values())
+    """The newest under which a position was written, be it in a transaction that was aborted; 0 if none tells. Raises
+    KafkaError."""
+    records = await read_uncommitted_position_records(books, target)
+    known = (lineage_of(record) for record, _ in _ours_in(records, books, flow))
     return max((lineage.generation for lineage in known if lineage is not None), default=0)
 
 

@@ -172,5 +172,30 @@ class FlowBacklog:
         self._read_at = self._clock.monotonic()
 
 
+class Standstill:
+    """For how long nothing was copied although something waits. Pure.
+
+    A request that is never answered is no trouble before its time is up, and a coordinator may be at a transaction's
+    end for long: slots then tell of nothing wrong, and copy nothing.
+    """
+
+    def __init__(self, now: float) -> None:
+        self._since = now
+        self._records = 0
+        self._offsets: int | None = None
+
+    def note(self, records: int, offsets: int | None, now: float) -> None:
+        """How many records slots have copied so far, and how many offsets wait; None where that is not known. A slot
+        that is started again counts from 0, which is no progress."""
+        fewer = offsets is not None and self._offsets is not None and offsets < self._offsets
+        if records > self._records or fewer or offsets == 0:
+            self._since = now
+        self._records = records
+        self._offsets = self._offsets if offsets is None else offsets
+
+    def seconds(self, now: float) -> float:
+        return now - self._since
+
+
 def _partitions(share: Share) -> list[TopicPartition]:
     return [copied.partition for copied in share]

@@ -24,7 +24,7 @@ from farshore.dataplane.plan import Share, plan_slots
 from farshore.dataplane.task import Order
 from farshore.dataplane.transaction import fence, transactional_id
 from farshore.dataplane.trouble import Kind, Trouble
-from farshore.driver.backlog import RELEASED, FlowBacklog
+from farshore.driver.backlog import RELEASED, FlowBacklog, Standstill
 from farshore.driver.cores import Cores
 from farshore.driver.generation import Generation
 from farshore.driver.planned_slot import NewJob
@@ -48,6 +48,7 @@ _JUST_NOW_SECONDS = 5.0
 _MANY_PARTITIONS = 5_000
 """To share them out takes so long that it is done in a thread."""
 _SILENT_SECONDS = board.LEASE_LASTS_SECONDS + 1
+_STILL_SECONDS = 8.0
 _LAST_REPORTS_SECONDS = 0.5
 _CORES_WITHIN_SECONDS = 10.0
 _GONE = (Kind.SOURCE_GONE.value, Kind.REMOTE_GONE.value)
@@ -141,6 +142,7 @@ class Replication:
             order.limits,
             clock,
         )
+        self._standstill = Standstill(clock.monotonic())
         self._watching: asyncio.Task[None] | None = None
         self._at_the_end: Backlog | None = None
 
@@ -255,9 +257,18 @@ class Replication:
             return f"nothing has been heard of its slots for {since:.0f} s"
         troubles = [trouble for report in told for trouble in report.troubles]
         kinds = {trouble.kind for trouble in troubles}
-        if not all(map(self._is_stuck, told)) or kinds == {Kind.OPEN_TRANSACTION.value}:
+        if troubles and (not all(map(self._is_stuck, told)) or kinds == {Kind.OPEN_TRANSACTION.value}):
             return None
-        return f"{troubles[0].partition}: {troubles[0].reason}"
+        if troubles:
+            return f"{troubles[0].partition}: {troubles[0].reason}"
+        still = self._standstill.seconds(self._clock.monotonic())
+        return f"nothing was copied for {still:.0f} s, and something waits" if still > self._still_for_long else None
+
+    @property
+    def _still_for_long(self) -> float:
+        """Seconds. Under exactly-once what is copied waits for its commit."""
+        once = self._order.exactly_once
+        return max(_STILL_SECONDS, 2 * once.interval if once is not None else 0.0)
 
     def _is_stuck(self, report: board.Report) -> bool:
         """Whether none of its partitions is copied. It does not tell of all, where they are very many."""
@@ -328,6 +339,8 @@ class Replication:
                 _log.info("%s: Spark has %s for all flows", self._flow, counted(self._copies.cores.total or 0, "core"))
                 await self._plan()
             self._starts.note(self.generation.submitted, self.generation.heard, self._shares)
+            copied = sum(report.records for report in self.reports)
+            self._standstill.note(copied, self.backlog.offsets, self._clock.monotonic())
             await asyncio.sleep(_TICK_SECONDS)
 
     async def stop(self, give_up_at: float) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from simulation import driver_holes, holes
+from simulation.fates import Aim, Fate
 from simulation.faults import KINDS
 from simulation.mutation import Mutation
 from simulation.network import Weather
@@ -48,6 +49,14 @@ _DYING = Options(
     often=(("kill slot", 12.0), ("lose executor", 12.0), ("kill driver", 0.0), ("stop driver", 0.0), *_NO_OUTAGES),
 )
 """The only slot dies again and again, and there is not always a core for it."""
+_UNANSWERED = Options(
+    exactly_once=False,
+    crowd=False,
+    flavour=Flavour.PLAIN,
+    settings=(("partitions", 1), ("slots", 1), ("standby", False), ("distances", ()), ("request_timeout", 30.0)),
+    often=(("half open", 4.0), ("kill driver", 0.0), ("stop driver", 0.0), ("kill slot", 0.0), *_NO_OUTAGES),
+)
+"""Requests of the only slot are not answered, and it waits for them for half a minute."""
 _WELL = Options(
     crowd=False,
     left_out=frozenset((*KINDS, *Flavour)),
@@ -110,5 +119,27 @@ DRIVER_MUTATIONS = (
         _DYING,
         20129,
         ("RUNS IN WORDS ONLY",),
+    ),
+    Mutation(
+        "E8",
+        "slots that copy nothing, and tell of nothing wrong, are said to copy",
+        driver_holes.a_standstill_goes_unnoticed,
+        _UNANSWERED,
+        20012,
+        ("RUNS IN WORDS ONLY",),
+    ),
+    Mutation(
+        "E9",
+        "a slot that has nothing to note goes on telling that it could not",
+        driver_holes.what_could_not_be_noted_is_told_for_ever,
+        Options(
+            exactly_once=True,
+            crowd=False,
+            settings=(("partitions", 2), ("slots", 2), ("distances", ())),
+            aim=Aim("EndTxn", Fate.LOST_AFTER),
+            often=_NO_OUTAGES,
+        ),
+        20000,
+        ("STATE OUTLASTS ITS CAUSE",),
     ),
 )

@@ -6,7 +6,9 @@
    was suspended together with its clock is excepted: it cannot know how much time has passed. Under exactly-once the
    brokers refuse what it then sends; at least once it may write twice, and out of order, what another copies. Out of
    order too if brokers have forgotten its producer meanwhile, which is known to it only by its clock.
-3. No two drivers' slots write under one generation, and no two slots have records of one partition in flight.
+3. No two drivers' slots write under one generation, and no two slots have records of one partition in flight. One case is
+   excepted: the board was deleted before the slots of a generation had noted anything under exactly-once, so that nothing
+   tells of that number, and it is given out again. What they wrote was never committed, and the brokers fence them.
 
 Nothing is promised of when a request takes effect that was written in time: it may be on its way for long.
 """
@@ -20,6 +22,7 @@ from farshore.dataplane import board
 from farshore.kafka.raw_batches import Produce
 from farshore.kafka.raw_requests import Request
 from farshore.wire.batch import Batch
+from farshore.wire.positions import LINEAGE_HEADER, decode_lineage
 from farshore.wire.records import records_of
 from farshore.wire.records_v2 import fields_of
 from simulation.network import ModelConnection
@@ -50,6 +53,8 @@ class Leases:
         """The newest generation that has written, and the newest attempt of each of its slots."""
         self._holder = ""
         """The driver of the newest generation that has written."""
+        self._untold: set[str] = set()
+        """Drivers whose generation nothing told of when its number was given out again."""
 
     def wiped(self) -> None:
         """The target was, with its board: generations are counted from the beginning, and what runs until it notices
@@ -98,6 +103,9 @@ class Leases:
         if process.generation > generation:
             self._newest = process.generation, {process.slot: process.order.attempt}
             self._holder = process.order.holder
+        elif process.generation == generation and process.order.holder != self._holder and self._is_untold(process):
+            self._untold.add(self._holder)
+            self._newest, self._holder = (generation, {process.slot: process.order.attempt}), process.order.holder
         elif process.generation == generation and process.order.holder != self._holder:
             said = f"a slot of another driver has written under generation {generation}"
             self._world.trace.fail("TWO DRIVERS", f"{process.name} writes to {topic}, but {said}")
@@ -108,6 +116,17 @@ class Leases:
         else:
             said = f"generation {generation}, attempt {newest} has written before"
             self._world.trace.fail("WRITES AFTER ANOTHER", f"{process.name} writes to {topic}, but {said}")
+
+    def _is_untold(self, process: SlotProcess) -> bool:
+        """Whether no position, be it one that was aborted, is of its generation."""
+        if not self._world.setting.exactly_once or process.order.holder in self._untold:
+            return False
+        cluster = self._world.clusters["B"]
+        logs = [cluster.logs[where] for where in cluster.partitions_of(self._world.books.positions_topic)]
+        batches = [entry.batch for log in logs for entry in log.entries if not entry.batch.is_control]
+        bodies = [body for batch in batches for _, _, body in records_of(batch)]
+        headers = (dict(fields_of(body).headers).get(LINEAGE_HEADER.encode()) for body in bodies)
+        return all(decode_lineage(each).generation != process.generation for each in headers if each is not None)
 
     def _check_alone(self, process: SlotProcess, partitions: set[int]) -> None:
         for other in self._world.living_slots:

@@ -10,7 +10,7 @@ from simulation.drivers import DriverProcess
 if TYPE_CHECKING:
     from simulation.world import World
 
-_STOPPED_WITHIN, _ROUND_TRIPS = 3.0, 4
+_STOPPED_WITHIN, _ROUND_TRIPS = 3.0, 6
 _LINGERS_AT_MOST = 20.0
 
 

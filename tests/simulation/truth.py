@@ -37,17 +37,17 @@ class Truth:
         self._copied: list[dict[bytes, float]] = [{} for _ in range(world.setting.partitions)]
         self._appended_at = 0.0
         self._waits_since: dict[str, float] = {}
-        self._knowable = world.setting.flavour not in _ANOTHER_LOG and not world.setting.crowd
+        self._lag_is_knowable = world.setting.flavour not in _ANOTHER_LOG
 
     def appended(self, number: int, batch: Batch) -> None:
         """To a remote topic. What is aborted right after it was copied for a moment all the same."""
         self._appended_at = now = self._world.line.now
-        if self._knowable and not batch.is_control:
+        if not self._world.setting.crowd and not batch.is_control:
             self._copied[number] |= dict.fromkeys((body for _, _, body in self._world.contents.records(batch)), now)
 
     async def run(self) -> None:
         """Until cancelled."""
-        while self._knowable:
+        while not self._world.setting.crowd:
             await asyncio.sleep(_EVERY_SECONDS)
             self.look()
 
@@ -58,7 +58,8 @@ class Truth:
             if process.driver is None or process.over or process.loop.dead or process.loop.frozen:
                 self._waits_since.pop(process.name, None)
             else:
-                self._check_lag(process, late)
+                if self._lag_is_knowable:
+                    self._check_lag(process, late)
                 self._check_running(process, late)
 
     def _note_logs(self) -> None:
@@ -122,6 +123,11 @@ class Truth:
             status, figures = process.driver.status, process.driver.figures
             if figures.state not in _WELL:
                 return f"{process.name}: {status.state}"
+            if troubles := [
+                *status.troubles,
+                *(each.name for each in status.passes if each.degraded_since is not None),
+            ]:
+                return f"{process.name}: {troubles[0]}"
             if figures.state is FlowState.RUNNING and (status.lag or status.lag is None or status.lag_seconds is None):
                 return f"{process.name} is behind by {status.lag} offsets, {status.lag_seconds} s; troubles: {status.troubles}"
         return None

@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from farshore.dataplane.bookkeeping import Books, read_positions
 from farshore.dataplane.rebuilding import Asked, Rebuilding
+from farshore.driver import flow as driven_flow
 from farshore.driver.flow import FlowDriver
 from farshore.driver.watching import TopicWatch
 from farshore.kafka.internal_topics import reader
-from farshore.model import TopicPartition
+from farshore.kafka.raw import RawCluster
+from farshore.model import Flow, TopicPartition
 from simulation.holes import Patch
 
 
@@ -39,3 +42,11 @@ def transactions_are_waited_for_in_topics_that_are_gone() -> list[Patch]:
         return
 
     return [(reader._Reading, "note_topic_id", note_topic_id)]
+
+
+def generations_are_counted_by_committed_positions_alone() -> list[Patch]:
+    async def last_generation(books: Books, flow: Flow, target: RawCluster) -> int:
+        known = (resume.lineage for resume in (await read_positions(books, flow, target)).values())
+        return max((lineage.generation for lineage in known if lineage is not None), default=0)
+
+    return [(driven_flow, "last_generation", last_generation)]

@@ -55,4 +55,19 @@ VANISHING_MUTATIONS = (
         20395,
         _STUCK,
     ),
+    Mutation(
+        "V5",
+        "without the board a generation that was never committed is given out again",
+        holes.generations_are_counted_by_committed_positions_alone,
+        Options(
+            exactly_once=True,
+            crowd=False,
+            flavour=Flavour.INTERNAL_DELETED,
+            settings=(("changes_every", 1.0), ("distances", ()), ("commit_every", 0.1)),
+            step=("end sent", "fence", 1.0),
+            often=(("kill driver", 8.0),),
+        ),
+        20003,
+        _TWO_WRITE,
+    ),
 )

@@ -19,7 +19,7 @@ from farshore.dataplane.picture import Picture
 from farshore.dataplane.progress import Progress
 from farshore.dataplane.transaction import Transaction
 from farshore.dataplane.trouble import Trouble
-from farshore.driver.backlog import FlowBacklog
+from farshore.driver.backlog import FlowBacklog, Standstill
 from farshore.driver.generation import Generation
 from farshore.errors import Unreachable
 from farshore.kafka.raw import At, Fetched, FetchPartition, RawCluster
@@ -280,3 +280,30 @@ def test_a_report_about_another_plan_does_not_count() -> None:
         if played.plan.version == 1:
             played.wanted = [(*played.copied, Copied(TopicPartition("t", 2), TopicPartition("t", 2)))]
         assert played.backlog.of_all.offsets is None
+
+
+def test_it_stands_still_while_something_waits_and_no_more_of_it_is_copied() -> None:
+    still = Standstill(now=0.0)
+    still.note(records=0, offsets=None, now=1.0)
+    assert still.seconds(5.0) == 5.0
+    still.note(records=10, offsets=90, now=6.0)
+    still.note(records=10, offsets=95, now=9.0)  # more comes, and nothing is copied
+    assert still.seconds(10.0) == 4.0
+    still.note(records=10, offsets=80, now=11.0)  # markers are passed over, which are no records
+    assert still.seconds(12.0) == 1.0
+
+
+def test_a_slot_that_is_started_again_counts_from_the_beginning_which_is_no_progress() -> None:
+    still = Standstill(now=0.0)
+    still.note(records=10, offsets=90, now=1.0)
+    still.note(records=0, offsets=None, now=5.0)
+    still.note(records=0, offsets=90, now=6.0)
+    assert still.seconds(7.0) == 6.0
+    still.note(records=1, offsets=90, now=8.0)
+    assert still.seconds(8.0) == 0.0
+
+
+def test_where_nothing_waits_nothing_stands_still() -> None:
+    still = Standstill(now=0.0)
+    still.note(records=10, offsets=0, now=50.0)
+    assert still.seconds(51.0) == 1.0
