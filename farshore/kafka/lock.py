@@ -175,7 +175,6 @@ class FlowLock:
     async def _join(self) -> None:
         """Join, and be told what is ours. Whether we need not join any more, `_must_join` says."""
         place, given_in = self._place, self._given_in
-        sent = self._now()
         owned = () if given_in is None else (self._board,)
         wants = Subscription((place.board,), owned, NO_GENERATION if given_in is None else given_in)
         joining = JoinGroup(
@@ -199,9 +198,7 @@ class FlowLock:
         self._obey(joined.error)
         if joined.error:
             return
-        self._tenure.settled(sent)
         self._member, self._generation = joined.member, joined.generation
-        sent = self._now()
         shares = share_out(joined.members) if joined.leader == joined.member else {}
         whom = place.group, joined.generation, joined.member
         syncing = SyncGroup(*whom, PROTOCOL_TYPE, COOPERATIVE_STICKY, shares, waits=self._rebalance_timeout)
@@ -209,10 +206,9 @@ class FlowLock:
         self._obey(synced.error)
         if synced.error:
             return
-        self._tenure.settled(sent)
         self._given_in = joined.generation if self._board in read_assignment(synced.assignment) else None
         self._must_join, self._has_joined, self.refusal = False, True, None
-        self._tell()
+        self._obey(await self._beat(_REQUEST_SECONDS))
 
     def _take_another_name(self) -> None:
         """A join whose answer was lost may yet take effect, when we have joined again and hold the flow. It would say

@@ -9,8 +9,10 @@ When may another member have been given the board?
   that no rebalance was waiting for us then. One that is answered with REBALANCE_IN_PROGRESS does not say since when.
 - When we have let it go. Until then we name it as ours in every join, and the leader leaves it with us.
 
-So each answer proves something for a while, counted from the moment when its request was sent. An operator who removes
-members of the group by hand is not accounted for; leases on the board are what nothing can pass by.
+So each answer proves something for a while, counted from the moment when its request was sent. Only heartbeats count: a
+coordinator whose group is stable answers a JoinGroup or SyncGroup that comes again with what it knows, and our session
+goes on from what it had heard before. An operator who removes members of the group by hand is not accounted for; leases
+on the board are what nothing can pass by.
 
 The rebalance timeout is twice the session timeout. A standby that hangs holds up a rebalance until its own session is
 over, which is one session timeout after its last heartbeat, so after at most 1.25 of them; our heartbeats go on
@@ -40,7 +42,7 @@ class Tenure:
         return min(self._heard + self._session, self._settled + self._rebalance)
 
     def settled(self, sent: float) -> None:
-        """A request that was sent then was answered with success."""
+        """A heartbeat that was sent then was answered with success."""
         self._settled = max(self._settled, sent)
         self.heard(sent)
 

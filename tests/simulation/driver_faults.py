@@ -96,6 +96,22 @@ def lose_executor(world: World, chance: Random) -> bool:
     return True
 
 
+def take_cores(world: World, chance: Random) -> bool:
+    """A slot dies, and another's jobs have the cores for a while."""
+    working = [driver for driver in world.drivers if driver.working and driver.spark is not None]
+    if not working:
+        return False
+    driver, seconds = chance.choice(working), chance.choice((3, 12, 40))
+    spark, processes = driver.spark, list(driver.processes)
+    assert spark is not None
+    spark.take_cores()
+    world.line.after(seconds, spark.give_back)
+    if processes:
+        chance.choice(processes).kill()
+    world.trace.event(f"the cores of {driver.name} are another's for {seconds} s, and a slot dies")
+    return True
+
+
 def hang_spark(world: World, chance: Random) -> bool:
     sparks = [driver.spark for driver in world.drivers if driver.spark is not None and not driver.spark.hung]
     if not sparks:

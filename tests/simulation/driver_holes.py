@@ -8,6 +8,9 @@ from farshore.dataplane.flushing import Reporting
 from farshore.driver import takeover
 from farshore.driver.backlog import Standstill
 from farshore.driver.generation import Generation
+from farshore.driver.starts import SlotStarts
+from farshore.kafka.lock import FlowLock
+from farshore.kafka.raw_membership_requests import JoinGroup, SyncGroup
 from simulation.holes import Patch
 
 
@@ -46,3 +49,20 @@ def a_standstill_goes_unnoticed() -> list[Patch]:
 
 def what_could_not_be_noted_is_told_for_ever() -> list[Patch]:
     return [(Reporting, "has_nothing_to_note", lambda *_: None)]
+
+
+def joins_prove_as_much_as_heartbeats() -> list[Patch]:
+    true = FlowLock._ask
+
+    async def ask(lock: FlowLock, request: Any, *arguments: Any, **more: Any) -> Any:
+        sent = lock._now()
+        answer = await true(lock, request, *arguments, **more)
+        if isinstance(request, JoinGroup | SyncGroup) and not answer.error:
+            lock._tenure.settled(sent)
+        return answer
+
+    return [(FlowLock, "_ask", ask)]
+
+
+def slots_that_never_begin_are_not_told_of() -> list[Patch]:
+    return [(SlotStarts, "note", lambda *_: None)]

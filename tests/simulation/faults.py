@@ -164,6 +164,7 @@ STRIKES: dict[str, tuple[float, Strike]] = {
     "freeze slot": (1, _slot(_freeze)),
     "suspend slot": (0.6, _slot(_suspend)),
     "lose executor": (0.5, driver_faults.lose_executor),
+    "cores taken": (0.15, driver_faults.take_cores),
     "spark hangs": (0.15, driver_faults.hang_spark),
     "spark ends": (0.15, driver_faults.end_spark),
     "fence": (0.5, _slot(_fence)),
@@ -209,7 +210,7 @@ KINDS = (*STRIKES, *PASSIVE, *Fate, "aimed request", "aimed step")
 
 STRUCTURAL = (
     "kill slot", "freeze slot", "suspend slot", "lose executor", "kill driver", "stop driver", "freeze driver", "suspend host", "cut",
-    "half open", "move", "aimed move", "move and kill", "spark hangs", "spark ends", "long cut", "cluster away", "cluster half open", "fence", "elect", "broker restart", "lose lock", "coordinator",
+    "half open", "move", "aimed move", "move and kill", "cores taken", "spark hangs", "spark ends", "long cut", "cluster away", "cluster half open", "fence", "elect", "broker restart", "lose lock", "coordinator",
 )  # fmt: skip
 """Those that kill, freeze, cut, move, fence or elect."""
 

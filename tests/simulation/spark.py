@@ -30,15 +30,16 @@ _SUBMIT_SECONDS = (0.005, 0.02, 0.2)
 
 @dataclass(eq=False, slots=True)
 class Executor:
-    """`cores` jobs run there at once, unless it is lost."""
+    """`cores` jobs run there at once, unless it is lost, or another's jobs have what becomes free (`taken`)."""
 
     cores: int
     running: list[SlotProcess] = field(default_factory=list)
     lost: bool = False
+    taken: bool = False
 
     @property
     def free(self) -> bool:
-        return not self.lost and len(self.running) < self.cores
+        return not self.lost and not self.taken and len(self.running) < self.cores
 
 
 class Spark:
@@ -106,6 +107,16 @@ class Spark:
 
     def _back(self, executor: Executor) -> None:
         executor.lost = False
+        self.look()
+
+    def take_cores(self) -> None:
+        """Another's jobs get what becomes free, of which Spark does not tell."""
+        for executor in self.executors:
+            executor.taken = True
+
+    def give_back(self) -> None:
+        for executor in self.executors:
+            executor.taken = False
         self.look()
 
     def hang(self) -> None:

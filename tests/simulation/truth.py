@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 LATE_SECONDS = 10.0
 _IDLE_SECONDS = 20.0
+_STARTED_SECONDS = 20.0
 _SETTLED_WITHIN_SECONDS = 60.0
 _EVERY_SECONDS = 1.0
 _ANOTHER_LOG = (
@@ -37,6 +38,7 @@ class Truth:
         self._copied: list[dict[bytes, float]] = [{} for _ in range(world.setting.partitions)]
         self._appended_at = 0.0
         self._waits_since: dict[str, float] = {}
+        self._gone_since: dict[tuple[str, int], float] = {}
         self._lag_is_knowable = world.setting.flavour not in _ANOTHER_LOG
 
     def appended(self, number: int, batch: Batch) -> None:
@@ -61,6 +63,7 @@ class Truth:
                 if self._lag_is_knowable:
                     self._check_lag(process, late)
                 self._check_running(process, late)
+                self._check_started(process)
 
     def _note_logs(self) -> None:
         now, contents = self._world.line.now, self._world.contents
@@ -107,6 +110,22 @@ class Truth:
         if now - max(since, self._appended_at) > _IDLE_SECONDS:
             del self._waits_since[process.name]
             self._world.trace.fail("RUNS IN WORDS ONLY", f"{process.name} says that it runs, and copies nothing")
+
+    def _check_started(self, process: DriverProcess) -> None:
+        """A slot that Spark has not begun for long is told of: nothing of its partitions is copied."""
+        assert process.driver is not None
+        generation = process.generation
+        if generation is None or self._has_just_slept(process):
+            return
+        now = self._world.line.now
+        living = {each.slot for each in self._world.slots if each.driver is process and each.outcome is None}
+        troubles = {subject for subject, _ in process.driver.status.troubles}
+        for slot in range(self._world.setting.slots):
+            if slot in living or slot not in generation.submitted:
+                self._gone_since.pop((process.name, slot), None)
+            waits = now - self._gone_since.setdefault((process.name, slot), now)
+            if waits > _STARTED_SECONDS and f"slot {slot}" not in troubles:
+                self._world.trace.fail("NOT STARTED", f"slot {slot} of {process.name} is not begun for {waits:.0f} s")
 
     async def settle(self, calm: float) -> None:
         """After the last fault, nobody says for long that something is wrong, or does not know how far behind it is."""

@@ -306,8 +306,10 @@ class World(Host):
         self.network.down.clear()
         self.network.delays.clear()
         for driver in self.drivers:
-            if driver.spark is not None and driver.spark.hung:
-                driver.spark.thaw()
+            if driver.spark is not None:
+                driver.spark.give_back()
+                if driver.spark.hung:
+                    driver.spark.thaw()
         for loop in self.line.loops:
             loop.thaw()
         over = self.line.now + _CUT_AT_MOST  # what was cut off for longer would hold connections up as if it still were
