@@ -30,7 +30,7 @@ class DriverLoop:
         self._watchdog = Watchdog(self._pulse, on_hang)
 
     def start(self) -> None:
-        self._loop = uvloop.new_event_loop()  # asyncio's looks names up in threads that are joined at exit
+        self._loop = uvloop.new_event_loop()
         self._thread.start()
         self.spawn(self._pulse.run())
         self._watchdog.start()

@@ -1,8 +1,8 @@
 """One event loop in a thread of its own, for those who call Kafka from other threads and wait.
 
 So they may be threads with a running event loop too, as in a notebook, where `asyncio.run` refuses. The loop starts
-with the first call and ends with the process. It is uvloop's, which looks names up outside Python: the threads that
-asyncio would do it in are waited for when the process ends, however long a name server keeps silent.
+with the first call and ends with the process. What blocks, such as a lookup of a name, has a daemon thread of its own,
+for which the end of the process does not wait.
 """
 
 from __future__ import annotations

@@ -16,6 +16,8 @@ from functools import partial
 
 from farshore import __version__
 from farshore.config.security import Connection
+from farshore.kafka import background
+from farshore.kafka.lookup import LookupTimedOut, addresses_of
 from farshore.kafka.releases import Release, release_of
 from farshore.kafka.sslcontext import ssl_context
 from farshore.kafka.tls_words import is_refusal, refused, untrusted
@@ -46,13 +48,28 @@ def _greet(address: str, context: ssl.SSLContext | None, timeout: float) -> Gree
     host, _, port = address.rpartition(":")
     host = host.strip("[]")
     try:
-        with socket.create_connection((host, int(port)), timeout) as plain:
+        with _connect(host, int(port), timeout) as plain:
             if context is None:
                 return Greeting(address, _ask(plain))
             with context.wrap_socket(plain, server_hostname=host) as secured:
                 return Greeting(address, _ask(secured))
     except (OSError, ValueError, struct.error) as error:
         return Greeting(address, failure=_why(error, context is not None, timeout))
+
+
+def _connect(host: str, port: int, timeout: float) -> socket.socket:
+    """To the first of its addresses that answers. Each gets its share of the time."""
+    addresses = background.run(lambda: addresses_of(host, timeout))
+    errors: list[OSError] = []
+    for address in addresses:
+        try:
+            connection = socket.create_connection((address, port), timeout / len(addresses))
+        except OSError as error:
+            errors.append(error)
+        else:
+            connection.settimeout(timeout)
+            return connection
+    raise errors[0]
 
 
 def _ask(connection: socket.socket) -> Release | None:
@@ -134,6 +151,8 @@ def _why(error: Exception, encrypted: bool, timeout: float) -> str:
             return _without_advice(refused(error))
         case socket.gaierror():
             return "the host name does not resolve"
+        case LookupTimedOut():
+            return f"the host name was not resolved within {timeout:.0f} s"
         case TimeoutError():
             return f"no answer within {timeout:.0f} s"
         case ConnectionRefusedError():

@@ -9,9 +9,10 @@ from __future__ import annotations
 import asyncio
 import logging
 import math
+import ssl
 import struct
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, NamedTuple
 
 from aiokafka.abc import AbstractTokenProvider
@@ -21,6 +22,7 @@ from aiokafka.protocol.admin import SaslAuthenticateRequest
 
 from farshore.config.security import Connection, Kerberos, OAuth, Plain, Sasl, Scram
 from farshore.kafka.kerberos import KerberosLogin, require_kerberos
+from farshore.kafka.lookup import addresses_of
 from farshore.kafka.raw_frames import Frames
 from farshore.kafka.raw_link import Answered, Connect
 from farshore.kafka.raw_model import BrokerAddress
@@ -70,6 +72,8 @@ class Login:
         """
         if self._kerberos is not None:
             require_kerberos()
+        until = asyncio.get_running_loop().time() + within
+        addresses = await addresses_of(address.host, within)
         connection = BrokerConnection(
             address.host,
             address.port,
@@ -79,7 +83,8 @@ class Login:
         )
         connection.kerberos = self._kerberos
         try:
-            async with asyncio.timeout(within):
+            await connection.open(addresses, until)
+            async with asyncio.timeout_at(until):
                 await connection.connect()
         except BaseException:
             connection.abort()
@@ -137,12 +142,34 @@ class BrokerConnection(AIOKafkaConnection):  # type: ignore[misc]
         """Answers somebody still waits for."""
         return [answer for _, _, answer in self._requests if not answer.done()]
 
-    async def connect(self) -> None:
-        """aiokafka's way, but for its streams."""
+    async def open(self, addresses: Sequence[str], until: float) -> None:
+        """Open a socket to one of the host's addresses, by the loop's clock in time. They are tried in turn. One that
+        keeps silent leaves the others their share of the time. If all fail, the first one's error is raised."""
         self._closed_fut = self._loop.create_future()
-        frames = Frames(self._handle_frame, self._lost)
-        await self._loop.create_connection(lambda: frames, self._host, self._port, ssl=self._ssl_context)
-        self._frames = self._reader = self._writer = frames
+        errors: list[OSError] = []
+        for left, address in zip(range(len(addresses), 0, -1), addresses, strict=True):
+            try:
+                async with asyncio.timeout((until - self._loop.time()) / left):
+                    await self._open(address)
+                return
+            except ssl.SSLError:
+                raise  # the broker is there
+            except OSError as error:
+                errors.append(error)
+        raise errors[0]
+
+    async def _open(self, address: str) -> None:
+        frames = self._frames = Frames(self._handle_frame, lambda error: self._lost(frames, error))
+        # TLS asks for the name, and checks it, whatever address it has.
+        name = None if self._ssl_context is None else self._host
+        await self._loop.create_connection(
+            lambda: frames, address, self._port, ssl=self._ssl_context, server_hostname=name
+        )
+
+    async def connect(self) -> None:
+        """What follows when the socket is open: aiokafka's way, but for its streams."""
+        frames = self._reader = self._writer = self._frames
+        assert frames is not None, "open it first"
         self._read_task = self._loop.create_future()  # what aiokafka would cancel
         await self._do_version_lookup()
         if self._security_protocol.startswith("SASL_"):
@@ -239,7 +266,9 @@ class BrokerConnection(AIOKafkaConnection):  # type: ignore[misc]
         if not answer.done():
             answer.set_result(answered)
 
-    def _lost(self, error: Exception | None) -> None:
+    def _lost(self, frames: Frames, error: Exception | None) -> None:
+        if frames is not self._frames:
+            return  # of an address that was given up
         self.close(CloseReason.CONNECTION_BROKEN, error or EOFError("the broker closed the connection"))
         if not self._closed_fut.done():
             self._closed_fut.set_result(None)

@@ -8,6 +8,7 @@ import ssl
 from aiokafka import errors as aiokafka_errors
 
 from farshore.errors import AuthenticationFailed, KafkaError, TokenRefused, Unreachable
+from farshore.kafka.lookup import LookupTimedOut
 from farshore.kafka.raw_model import BrokerAddress
 from farshore.kafka.tls_words import is_refusal, refused, untrusted
 
@@ -75,6 +76,8 @@ def _obstacle(cause: BaseException, within: float) -> str:
             return "no TLS there: check security.protocol and the port"
         case socket.gaierror():
             return "the host name does not resolve: check bootstrap.servers, or advertised.listeners of the broker"
+        case LookupTimedOut():
+            return f"the host name was not resolved within {within:.0f} s: check the name servers of this machine"
         case TimeoutError():
             return f"no answer within {within:.0f} s: check the network, firewalls, and that the broker runs"
         case ConnectionRefusedError():
