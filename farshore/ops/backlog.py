@@ -11,6 +11,7 @@ from farshore.dataplane.assignment import Limits, Resume
 from farshore.dataplane.backlog import UNKNOWN, Backlog, look_behind
 from farshore.dataplane.bookkeeping import Books, read_positions
 from farshore.errors import FarshoreError
+from farshore.kafka import background
 from farshore.kafka.raw import IsolationLevel, RawCluster
 from farshore.model import TopicPartition
 from farshore.ops.flows import copying_of, on_target, reset_policy
@@ -22,7 +23,7 @@ def backlogs_of(
     """Of each share, by the positions on the target and the ends of the logs on the source. What the clusters do not
     tell `within` so many seconds is not known."""
     try:
-        return asyncio.run(_backlogs(flow, shares, within))
+        return background.run(lambda: _backlogs(flow, shares, within))
     except (FarshoreError, TimeoutError):
         return dict.fromkeys(shares, UNKNOWN)
 
