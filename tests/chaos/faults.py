@@ -14,6 +14,7 @@ from typing import TypeVar
 from kafka_requests import Api
 from request_proxy import Fate, Trap, send_once_more
 
+from chaos.deaths import DRIVER, JVM
 from chaos.plan import LAST, Fault
 from chaos.processes import Process
 from chaos.scene import Scene
@@ -148,7 +149,8 @@ def _process(scene: Scene, fault: Fault, part: str) -> Process:
 
 def _kill(scene: Scene, fault: Fault, part: str) -> str:
     process = _process(scene, fault, part)
-    if not process.kill():
+    of_a_place = part in (DRIVER, JVM)
+    if not (any(place.kill(process) for place in scene.places) if of_a_place else process.kill()):
         raise Missed("it has ended just now")
     return f"{part} {process.pid}"
 
@@ -172,11 +174,12 @@ def _of(do: Callable[[Scene, Fault, str], str], part: str) -> Callable[[Scene, F
 def restart(scene: Scene, fault: Fault) -> str:
     if not scene.first.part("driver"):
         raise Missed("it is not running")
-    scene.first.stop()
+    stopped = scene.first.stop()
     time.sleep(fault.lasts)
     scene.first.start()
-    seconds, code = scene.first.stops[-1]
-    return f"stopped within {seconds:.1f} s, code {code}"
+    if stopped is None:
+        raise Missed("it has ended just now")
+    return f"stopped within {stopped[0]:.1f} s, code {stopped[1]}"
 
 
 def stand_by(scene: Scene, fault: Fault) -> str:
@@ -187,8 +190,8 @@ def stand_by(scene: Scene, fault: Fault) -> str:
         if not waits:
             raise Missed("it never came to stand by")
         time.sleep(fault.lasts)
-        for driver in scene.first.part("driver"):
-            driver.kill()
+        if not any(scene.first.kill(driver) for driver in scene.first.part("driver")):
+            raise Missed("there is no driver to take over from")
         began = time.monotonic()
         took = wait_for(lambda: bool(scene.second.part("workers")), _STANDBY_SECONDS)
         seconds = time.monotonic() - began

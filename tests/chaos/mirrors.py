@@ -9,25 +9,27 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+from chaos.deaths import DRIVER, JVM, Death
 from chaos.processes import Process, below, jvms, workers
 from farshore.local.processes import BoundProcess
 
 _LOOK_SECONDS = 0.5
 _STOP_PATIENCE_SECONDS = 60.0
+_LAST_LINES = 8
 _COMMAND = (sys.executable, "-c", "from farshore.cli import main; main()", "run")
 
 
 class Place:
     """A host on which a Farshore is to run, or not. All that was ever seen below it is remembered in `seen`.
 
-    `stops` are the seconds that each stop took, with its exit code. `deaths` counts what was not asked for.
+    `stops` are the seconds that each stop took, with its exit code. `deaths` are the ends that no stop was asked for.
     """
 
     def __init__(
         self, name: str, home: Path, properties: Path, options: tuple[str, ...], tell: Callable[[str], None]
     ) -> None:
         self.name = name
-        self.deaths = 0
+        self.deaths: list[Death] = []
         self.seen: set[Process] = set()
         self.stops: list[tuple[float, int]] = []
         self._home = home
@@ -35,6 +37,7 @@ class Place:
         self._tell = tell
         self._wanted = False
         self._runs = 0
+        self._killed: set[str] = set()
         self._program: BoundProcess | None = None
         self._turn = threading.RLock()
         self._ending = threading.Event()
@@ -51,12 +54,23 @@ class Place:
             self._wanted = True
             self._run()
 
-    def stop(self) -> None:
-        """SIGTERM, and wait; after a minute SIGKILL, which counts as a stop that failed."""
+    def kill(self, process: Process) -> bool:
+        """Whether it was the driver or Spark's JVM of this place, and was killed. So its end has an explanation."""
         with self._turn:
+            part = next((name for name in (DRIVER, JVM) if process in self.part(name)), None)
+            if part is None or not process.kill():
+                return False
+            self._killed.add(part)
+            return True
+
+    def stop(self) -> tuple[float, int] | None:
+        """SIGTERM, and wait; after a minute SIGKILL, which counts as a stop that failed. The seconds that it took, with
+        the exit code; None if nothing ran."""
+        with self._turn:
+            self._note_death()
             self._wanted = False
             if self._program is None or not self._program.running():
-                return
+                return None
             self._remember()
             began = time.monotonic()
             self._program.terminate()
@@ -66,6 +80,7 @@ class Place:
                 self._program.kill()
                 code = -1
             self.stops.append((time.monotonic() - began, code))
+            return self.stops[-1]
 
     def close(self) -> None:
         """Nothing of it is left; for when all else is over, or has failed."""
@@ -98,6 +113,7 @@ class Place:
     def _run(self) -> None:
         if self._wanted and (self._program is None or not self._program.running()):
             self._runs += 1
+            self._killed.clear()
             with self.log.open("a") as file:
                 self._program = BoundProcess(self._command, stdout=file, stderr=subprocess.STDOUT)
 
@@ -109,7 +125,14 @@ class Place:
         while not self._ending.wait(_LOOK_SECONDS):
             with self._turn:
                 self._remember()
-                if self._wanted and self._program is not None and not self._program.running():
-                    self.deaths += 1
-                    self._tell(f"{self.name} has ended with code {self._program.wait(1)} and is started again")
+                if self._note_death():
                     self._run()
+
+    def _note_death(self) -> bool:
+        if not self._wanted or self._program is None or self._program.running():
+            return False
+        code = self._program.wait(1)
+        last = self.log.read_text(errors="replace").splitlines()[-_LAST_LINES:]
+        self.deaths.append(Death(self.log.name, code, frozenset(self._killed), tuple(last)))
+        self._tell(f"{self.name} has ended with code {code}")
+        return True

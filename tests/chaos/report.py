@@ -41,6 +41,7 @@ class Report:
     faults: dict[str, int] = field(default_factory=dict)
     missed: dict[str, int] = field(default_factory=dict)
     deaths: int = 0
+    """Ends that no stop was asked for; those that the schedule did not cause are in `wrong` too."""
     stops: list[tuple[float, int]] = field(default_factory=list)
     caught_up_seconds: float | None = None
     first: Footprint = field(default_factory=Footprint)

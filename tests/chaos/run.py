@@ -9,6 +9,7 @@ import threading
 import time
 from pathlib import Path
 
+from chaos.deaths import unexplained
 from chaos.faults import wait_for
 from chaos.plan import CALM_SECONDS, Plan
 from chaos.report import Footprint, Report
@@ -115,7 +116,8 @@ def _look_at_status(scene: Scene, report: Report) -> None:
 def _stop(scene: Scene, report: Report) -> None:
     for place in scene.places:
         place.stop()
-        report.deaths += place.deaths
+        report.deaths += len(place.deaths)
+        report.wrong += unexplained(place.deaths)
         report.stops += place.stops
     if scene.first.stops and scene.first.stops[-1][1] != 0:
         report.wrong.append(f"the last stop ended with code {scene.first.stops[-1][1]}")
