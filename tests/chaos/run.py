@@ -17,8 +17,9 @@ from chaos.scene import Scene
 from chaos.tracks import Tracks
 from chaos.verdict import compare_all, wait_until_copied
 
-STOP_WITHIN_SECONDS = 15.0
-"""Ten are promised; the rest is for a machine that is busy."""
+STOP_WITHIN_SECONDS = 12.0
+"""Ten are promised, from the signal to the end. The rest is for what is measured besides, on a busy machine: the signal is
+passed on by a process between, and the end of Python and of that process is waited for."""
 _START_SECONDS = 240.0
 _CATCH_UP_SECONDS = 240.0
 _GONE_SECONDS = 20.0
