@@ -13,7 +13,8 @@ from chaos.deaths import unexplained
 from chaos.faults import wait_for
 from chaos.plan import CALM_SECONDS, Plan
 from chaos.report import Footprint, Report
-from chaos.scene import Scene
+from chaos.said import search_all
+from chaos.scene import Scene, secret_of
 from chaos.tracks import Tracks
 from chaos.verdict import compare_all, wait_until_copied
 
@@ -67,6 +68,7 @@ def run(plan: Plan, home: Path, *, bulk_rate: float) -> Report:
         _look_at_status(scene, report)
         _look(scene, report.last)
         _stop(scene, report)
+        report.wrong += search_all(home, [secret_of(side) for side in scene.clusters])
         tell("all is stopped, and is compared")
         verdict = compare_all(scene, tell)
         report.compared, report.repeated, report.explained = verdict.compared, verdict.repeated, verdict.explained

@@ -145,13 +145,18 @@ class Scene:
                 shutil.copy(log, self.home / f"{cluster.name}-{log.name}")
 
 
+def secret_of(side: str) -> str:
+    """The password of USER there; no log may hold it."""
+    return f"{side} wave-breaker"
+
+
 def _cluster(name: str) -> Cluster:
     return Cluster(
         name,
         brokers=3,
         settings=_BROKERS,
         security=Security.SASL_PLAINTEXT,
-        users={USER: f"{name} wave-breaker"},
+        users={USER: secret_of(name)},
         authorizer=True,
         proxied=True,
         make_proxy=RequestProxy,
