@@ -13,14 +13,18 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import Any
 
-from confluent_kafka import KafkaException, Producer
+from confluent_kafka import KafkaError, KafkaException, Producer
 
 from chaos.topics import SHAPES, Kind, topic_name
 from farshore.local import Cluster
 from farshore.wire.records_v2 import fields_of
 
 _FLUSH_SECONDS = 240.0
+_MORE_SECONDS = 120.0
 _TRANSACTION_SECONDS = 60.0
+_AGAIN_SECONDS = 0.5
+_LOOK_SECONDS = 5.0
+_PURGE_SECONDS = 10.0
 _GROW_SECONDS = 30.0
 _KEYS = 200
 _NOISE = random.Random(7).randbytes(3 << 20)
@@ -42,7 +46,11 @@ def is_genuine(body: bytes, topic: str, partition: int) -> bool:
 
 
 class Writer:
-    """Writes until it is ended; then all that it wrote is acknowledged. `failure` is what kept it from going on."""
+    """Writes until it is ended; then all that it wrote is acknowledged, or in `notes`. While a topic or its brokers are
+    away it waits. `failure` is what kept it from going on.
+
+    The log is what copies are compared with, not what a writer says: a record that it gives up may be there or not.
+    """
 
     def __init__(self, kind: Kind, cluster: Cluster, seed: int, rate: float) -> None:
         self.kind = kind
@@ -50,6 +58,7 @@ class Writer:
         self.partitions = SHAPES[kind].partitions
         self.written = 0
         self.failure: str | None = None
+        self.notes: list[str] = []
         self._cluster = cluster
         self._rate = rate
         self._random = random.Random(f"{seed} {self.topic}")
@@ -62,10 +71,14 @@ class Writer:
     def start(self) -> None:
         self._thread.start()
 
+    def finish(self) -> None:
+        """Write nothing new from now on; returns at once."""
+        self._ending.set()
+
     def end(self) -> None:
         """May be called more than once; takes long while brokers are away."""
         self._ending.set()
-        self._thread.join(_FLUSH_SECONDS)
+        self._thread.join(_FLUSH_SECONDS + _MORE_SECONDS)
         if self._thread.is_alive():
             self.failure = self.failure or "it does not end"
 
@@ -84,10 +97,17 @@ class Writer:
     def grow(self, partitions: int) -> None:
         """Write to so many from now on; they exist."""
         give_up_at = time.monotonic() + _GROW_SECONDS
-        while len(self._producer.list_topics(self.topic, timeout=10).topics[self.topic].partitions) < partitions:
+        while self._known_partitions() < partitions:
             assert time.monotonic() < give_up_at, f"the writer of {self.topic} does not see its new partition"
             time.sleep(0.2)
         self.partitions = partitions
+
+    def _known_partitions(self) -> int:
+        """Asks; the producer knows them then, too."""
+        try:
+            return len(self._producer.list_topics(self.topic, timeout=_LOOK_SECONDS).topics[self.topic].partitions)
+        except (KafkaException, KeyError):
+            return 0
 
     def _run(self) -> None:
         try:
@@ -131,10 +151,24 @@ class Writer:
                 self._producer.produce(self.topic, value, key=key, partition=partition, **more)
                 break
             except BufferError:
-                self._producer.poll(0.5)
-                if self._ending.is_set():
-                    return
+                self._producer.poll(_AGAIN_SECONDS)
+            except KafkaException as error:
+                self._recover(error)
+            if self._ending.is_set():
+                return
         self.written += 1
+
+    def _recover(self, error: KafkaException) -> None:
+        """A producer that has met a deleted topic, or a broker that does not know it yet, takes nothing for it until it
+        has asked again. One that cannot go on at all is followed by another."""
+        # What `produce` raises has the code, and not the mark.
+        if error.args[0].fatal() or error.args[0].code() == KafkaError._FATAL:
+            self.notes.append(f"the producer of {self.topic} gave up, and another followed: {error}")
+            self._abandon_queue()
+            self._producer = self._make()
+        else:
+            self._known_partitions()
+            self._ending.wait(_AGAIN_SECONDS)
 
     def _next_time(self) -> int:
         """Later than all before, so that times tell the order."""
@@ -144,7 +178,12 @@ class Writer:
     def _flush(self) -> None:
         left = self._producer.flush(_FLUSH_SECONDS)
         if left:
-            raise AssertionError(f"{left} records of {self.topic} are not acknowledged after {_FLUSH_SECONDS:.0f} s")
+            self.notes.append(f"{left} records of {self.topic} were not acknowledged after {_FLUSH_SECONDS:.0f} s")
+            self._abandon_queue()
+
+    def _abandon_queue(self) -> None:
+        self._producer.purge()
+        self._producer.flush(_PURGE_SECONDS)
 
     def _make(self, **more: str | int) -> Producer:
         settings: dict[str, Any] = {
@@ -194,6 +233,10 @@ class TransactionalWriter(Writer):
             self._give_up(error)
         return 0.1
 
+    def _recover(self, error: KafkaException) -> None:
+        """The whole transaction fails."""
+        raise error
+
     def _begin(self) -> None:
         if not self._ready:
             self._producer.init_transactions(_TRANSACTION_SECONDS)
@@ -217,5 +260,6 @@ class TransactionalWriter(Writer):
                 self._ready = True
             except KafkaException as error:
                 if time.monotonic() > give_up_at:
-                    raise
+                    self.notes.append(f"the last transaction of {self.topic} is left to its time-out: {error}")
+                    return
                 self._give_up(error)
