@@ -27,7 +27,7 @@ class Footprint:
 
 @dataclass
 class Report:
-    """`wrong` is what nothing explains. `first` is after the calm minute, `last` before the last stop."""
+    """`wrong` is what nothing explains, `notes` what is no fault. `first` is after the calm minute, `last` before the last stop."""
 
     seed: int
     minutes: float
@@ -46,6 +46,8 @@ class Report:
     caught_up_seconds: float | None = None
     first: Footprint = field(default_factory=Footprint)
     last: Footprint = field(default_factory=Footprint)
+    disk_bytes: int = 0
+    notes: list[str] = field(default_factory=list)
     wrong: list[str] = field(default_factory=list)
 
     def text(self) -> str:
@@ -58,8 +60,10 @@ class Report:
             f"{sum(self.missed.values())} faults met nothing: {_counted(self.missed)}",
             f"Farshore was started again {self.deaths} times; stops took {_stops(self.stops)}",
             f"after the first minute {self.first}; at the end {self.last}",
+            f"{self.disk_bytes / 1e9:.1f} GB on the disk",
             "caught up " + (f"after {self.caught_up_seconds:.0f} s" if self.caught_up_seconds is not None else "never"),
         ]
+        lines += [f"note: {each}" for each in self.notes]
         lines += [f"WRONG: {each}" for each in self.wrong] or ["nothing is wrong"]
         return "\n".join(lines)
 

@@ -75,6 +75,9 @@ def run(plan: Plan, home: Path, *, bulk_rate: float) -> Report:
         report.by_kind = verdict.by_kind
         report.wrong += verdict.differences
         _check_growth(report)
+        scene.disk.look()
+        report.disk_bytes = scene.disk.newest
+    report.notes += scene.notes
     report.save(home / "report.json")
     tell("\n" + report.text())
     return report
@@ -82,7 +85,10 @@ def run(plan: Plan, home: Path, *, bulk_rate: float) -> Report:
 
 def _end_writers(scene: Scene, report: Report) -> None:
     for writer in scene.all_writers():
+        writer.finish()
+    for writer in scene.all_writers():
         writer.end()
+        scene.notes += writer.notes
         if writer.failure is not None:
             report.wrong.append(f"the harness: the writer of {writer.topic} failed: {writer.failure}")
     report.written = sum(writer.written for writer in scene.all_writers())

@@ -14,6 +14,7 @@ from spark_support import SparkCluster
 from test_run_support import replication_factors
 
 from chaos.bulk import BulkWriter
+from chaos.disk import DiskWatch
 from chaos.ledger import Ledger
 from chaos.mirrors import Place
 from chaos.plan import Plan
@@ -28,6 +29,7 @@ _JVM = ("-Xmx384m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
 _BROKERS = {"min.insync.replicas": "2", "transaction.state.log.min.isr": "2", "log.cleaner.backoff.ms": "2000"}
 _RATES = {Kind.LARGE: 0.4, Kind.LONE: 60.0, Kind.KEYED: 100.0, Kind.TRANSACTIONAL: 200.0, Kind.IDEMPOTENT: 400.0}
 _USUAL_RATE = 60.0
+_HEAVY = (Kind.BULK, Kind.LARGE)
 
 AnyWriter = Writer | BulkWriter
 
@@ -44,6 +46,10 @@ class Scene:
         self._networks = {side: threading.Lock() for side in "AB"}
         self.properties = home / "mm2.properties"
         self.writers: dict[str, dict[Kind, AnyWriter]] = {}
+        self.notes: list[str] = []
+        """What is no fault, and is to be known of."""
+        directories = [home, *(cluster.directory for cluster in self.clusters.values())]
+        self.disk = DiskWatch(directories, self._end_heavy_writers)
         self._bulk_rate = bulk_rate
         self._spark: SparkCluster | None = None
 
@@ -94,6 +100,8 @@ class Scene:
             for writer in self.all_writers():
                 stack.callback(writer.abandon)
                 writer.start()
+            self.disk.start()
+            stack.callback(self.disk.end)
             yield
 
     def all_writers(self) -> list[AnyWriter]:
@@ -101,6 +109,14 @@ class Scene:
 
     def delivers_once(self, source: str) -> bool:
         return self.plan.exactly_once_into != source
+
+    def _end_heavy_writers(self, used: int) -> None:
+        for some in self.writers.values():
+            for kind in _HEAVY:
+                some[kind].finish()
+        note = f"{used / 1e9:.1f} GB are on the disk: nothing more was written to {' and '.join(_HEAVY)} topics"
+        self.notes.append(note)
+        self.tell(note)
 
     def _writers(self, cluster: Cluster) -> dict[Kind, AnyWriter]:
         found: dict[Kind, AnyWriter] = {Kind.BULK: BulkWriter(cluster, self.plan.seed, self._bulk_rate)}
