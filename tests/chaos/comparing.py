@@ -7,6 +7,7 @@ million records are compared without unpacking most of them.
 from __future__ import annotations
 
 import struct
+from collections import deque
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from hashlib import blake2b
@@ -57,28 +58,33 @@ class Rules:
 
 @dataclass
 class Comparison:
-    """`compared` records are on both sides. `repeated` and `explained` ones differ as they may."""
+    """`compared` records are on both sides. `repeated` and `explained` ones differ as they may. `alike` are those of the
+    source that are equal to an earlier one: which of them is which cannot be told, only how many there are."""
 
     compared: int = 0
     repeated: int = 0
     explained: int = 0
+    alike: int = 0
     differences: list[str] = field(default_factory=list)
 
 
 def compare(source: Sequence[Unit], target: Sequence[Unit], rules: Rules) -> Comparison:
-    """Every unit of the source is on the target, first occurrences in order; exactly once, if the rules say so."""
-    places = {unit.identity: place for place, unit in enumerate(source)}
+    """Every unit of the source is on the target, first occurrences in order; exactly once, if the rules say so. One that
+    the source holds several times is to be there as often."""
     found = Comparison()
-    if len(places) != len(source):
-        found.differences.append(
-            f"{len(source) - len(places)} records of the source are equal to others: no test of anything"
-        )
-        return found
+    places: dict[bytes, int] = {}
+    more: dict[bytes, deque[int]] = {}
+    for number, unit in enumerate(source):
+        if places.setdefault(unit.identity, number) != number:
+            more.setdefault(unit.identity, deque()).append(number)
+            found.alike += unit.size
     seen = bytearray(len(source))
     newest = -1
     wrong: dict[str, list[Unit]] = {}
     for unit in target:
         place = places.get(unit.identity)
+        if place is not None and seen[place] and more.get(unit.identity):
+            place = more[unit.identity].popleft()
         if place is None:
             if unit.identity in rules.may_exceed:
                 found.explained += unit.size
@@ -96,8 +102,8 @@ def compare(source: Sequence[Unit], target: Sequence[Unit], rules: Rules) -> Com
             newest = max(newest, place)
             if rules.exactly_once and unit.identity in rules.told_missing:
                 wrong.setdefault("copied, and told of as never copied", []).append(unit)
-    for place, unit in enumerate(source):
-        if not seen[place]:
+    for number, unit in enumerate(source):
+        if not seen[number]:
             if unit.identity in rules.may_miss or unit.identity in rules.told_missing:
                 found.explained += unit.size
             else:

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import threading
 import time
+import traceback
 from pathlib import Path
 
 from chaos.deaths import unexplained
@@ -54,26 +55,12 @@ def run(plan: Plan, home: Path, *, bulk_rate: float) -> Report:
         tell(
             f"seed {plan.seed}: {len(plan.faults)} faults, exactly once into {plan.exactly_once_into}; all is in {home}"
         )
-        scene.first.start()
-        if not wait_for(lambda: bool(scene.processes("workers")), _START_SECONDS):
-            report.wrong.append(f"no worker after {_START_SECONDS:.0f} s")
-        tracks = Tracks(scene)
-        threading.Timer(CALM_SECONDS - 2, lambda: _look(scene, report.first)).start()
-        tracks.run()
-        report.faults, report.missed = dict(tracks.done), dict(tracks.missed)
-        report.wrong += [f"the harness: {each}" for each in tracks.failures]
-        tell("the last fault is over; the writers end")
-        _end_writers(scene, report)
-        _catch_up(scene, report, tell)
-        _look_at_status(scene, report)
-        _look(scene, report.last)
-        _stop(scene, report)
-        report.wrong += search_all(home, [secret_of(side) for side in scene.clusters])
-        tell("all is stopped, and is compared")
-        verdict = compare_all(scene, tell)
-        report.compared, report.repeated, report.explained = verdict.compared, verdict.repeated, verdict.explained
-        report.by_kind = verdict.by_kind
-        report.wrong += verdict.differences
+        for step in (_go_wrong, _end_writers, _catch_up, _look_at_status, _look_at_the_end, _stop, _search, _compare):
+            try:
+                step(scene, report)
+            except Exception as error:
+                report.wrong.append(f"the harness: {step.__name__.strip('_')}: {type(error).__name__}: {error}")
+                tell(traceback.format_exc())
         _check_growth(report)
         scene.disk.look()
         report.disk_bytes = scene.disk.newest
@@ -81,6 +68,18 @@ def run(plan: Plan, home: Path, *, bulk_rate: float) -> Report:
     report.save(home / "report.json")
     tell("\n" + report.text())
     return report
+
+
+def _go_wrong(scene: Scene, report: Report) -> None:
+    scene.first.start()
+    if not wait_for(lambda: bool(scene.processes("workers")), _START_SECONDS):
+        report.wrong.append(f"no worker after {_START_SECONDS:.0f} s")
+    tracks = Tracks(scene)
+    threading.Timer(CALM_SECONDS - 2, lambda: _look(scene, report.first)).start()
+    tracks.run()
+    report.faults, report.missed = dict(tracks.done), dict(tracks.missed)
+    report.wrong += [f"the harness: {each}" for each in tracks.failures]
+    scene.tell("the last fault is over; the writers end")
 
 
 def _end_writers(scene: Scene, report: Report) -> None:
@@ -94,14 +93,14 @@ def _end_writers(scene: Scene, report: Report) -> None:
     report.written = sum(writer.written for writer in scene.all_writers())
 
 
-def _catch_up(scene: Scene, report: Report, tell: Log) -> None:
+def _catch_up(scene: Scene, report: Report) -> None:
     began = time.monotonic()
     behind = wait_until_copied(scene, _CATCH_UP_SECONDS)
     if behind:
         report.wrong.append(f"not copied within {_CATCH_UP_SECONDS:.0f} s: {', '.join(behind)}")
     else:
         report.caught_up_seconds = time.monotonic() - began
-    tell(f"caught up: {not behind}")
+    scene.tell(f"caught up: {not behind}")
 
 
 def _look_at_status(scene: Scene, report: Report) -> None:
@@ -110,7 +109,10 @@ def _look_at_status(scene: Scene, report: Report) -> None:
 
     def is_well() -> bool:
         command = [*_STATUS, str(scene.properties)]
-        answers.append(subprocess.run(command, capture_output=True, text=True, timeout=60))
+        try:
+            answers.append(subprocess.run(command, capture_output=True, text=True, timeout=60))
+        except subprocess.TimeoutExpired:
+            answers.append(subprocess.CompletedProcess(command, -1, "", "no answer within a minute"))
         return answers[-1].returncode == 0
 
     if not wait_for(is_well, 30.0, 2.0):
@@ -142,6 +144,23 @@ def _stop(scene: Scene, report: Report) -> None:
     proxies = [scene.proxy(side) for side in scene.clusters]
     if not wait_for(lambda: not any(proxy.connection_count for proxy in proxies), _GONE_SECONDS):
         report.wrong.append(f"connections are left: {[proxy.connection_count for proxy in proxies]}")
+
+
+def _search(scene: Scene, report: Report) -> None:
+    report.wrong += search_all(scene.home, [secret_of(side) for side in scene.clusters])
+
+
+def _compare(scene: Scene, report: Report) -> None:
+    scene.tell("all is stopped, and is compared")
+    verdict = compare_all(scene, scene.tell)
+    report.compared, report.repeated, report.explained = verdict.compared, verdict.repeated, verdict.explained
+    report.by_kind = verdict.by_kind
+    report.notes += verdict.notes
+    report.wrong += verdict.differences
+
+
+def _look_at_the_end(scene: Scene, report: Report) -> None:
+    _look(scene, report.last)
 
 
 def _look(scene: Scene, found: Footprint) -> None:

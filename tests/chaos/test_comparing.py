@@ -112,6 +112,15 @@ def test_a_log_that_lost_its_end_is_found_at_least_once_too() -> None:
     ]
 
 
+def test_equal_records_of_the_source_are_judged_by_their_number() -> None:
+    once, twice = some(20), double(some(20), 7)
+    found = compare_pieces(packed(twice), packed(twice, (3,)), EXACTLY)
+    assert (found.compared, found.alike, found.differences) == (21, 1, [])
+    assert compare_pieces(packed(twice), packed(once), EXACTLY).differences == ["1 records lost, offsets 8 to 8"]
+    assert "1 records doubled" in compare_pieces(packed(twice), packed(double(twice, 7)), EXACTLY).differences[0]
+    assert compare_pieces(packed(twice), packed(double(twice, 7)), AT_LEAST).repeated == 1
+
+
 def test_what_is_explained_is_no_difference_and_is_counted() -> None:
     here, there = packed(some(20)), packed([*some(10), (5, b"lost by the source"), *some(20)[12:]])
     missing = frozenset(unit.identity for unit in units_of(here)[10:12])

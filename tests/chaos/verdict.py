@@ -15,6 +15,7 @@ from chaos.writers import is_genuine
 from farshore.clock import SYSTEM_CLOCK
 from farshore.dataplane.board import Gap
 from farshore.dataplane.picture import read_picture
+from farshore.errors import FarshoreError
 from farshore.kafka.raw import RawCluster
 from farshore.model import TopicPartition
 from farshore.naming import board_topic
@@ -34,6 +35,7 @@ class Verdict:
     repeated: int = 0
     explained: int = 0
     by_kind: dict[str, int] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
     differences: list[str] = field(default_factory=list)
 
     def add(self, where: str, kind: Kind, found: Comparison) -> None:
@@ -41,6 +43,10 @@ class Verdict:
         self.repeated += found.repeated
         self.explained += found.explained
         self.by_kind[kind] = self.by_kind.get(kind, 0) + found.compared
+        if found.alike:
+            self.notes.append(
+                f"{where}: {found.alike:,} records of the source are equal to earlier ones; only their number is judged"
+            )
         self.differences += [f"{where}: {each}" for each in found.differences]
 
 
@@ -60,7 +66,10 @@ async def _wait_until_copied(scene: Scene, within: float) -> list[str]:
     while left and time.monotonic() < give_up_at:
         said = []
         for side, kind in list(left):
-            behind = await _behind(scene, side, kind)
+            try:
+                behind = await _behind(scene, side, kind)
+            except (logs.Unreadable, FarshoreError) as error:
+                behind = [f"{side} {kind}, of which it cannot be told: {error}"]
             said += behind
             if not behind:
                 left.remove((side, kind))
@@ -78,7 +87,7 @@ async def _behind(scene: Scene, side: str, kind: Kind) -> list[str]:
             wanted = units_of(await logs.newest(here, partition))[-1:]
             try:
                 got = units_of(await logs.newest(there, _remote(side, partition)))[-1:]
-            except KeyError:
+            except logs.Missing:
                 got = []
             if wanted and [unit.identity for unit in wanted] != [unit.identity for unit in got]:
                 found.append(f"{side} {partition}")
@@ -91,14 +100,25 @@ async def _compare_all(scene: Scene, tell: Callable[[str], None]) -> Verdict:
         async with logs.client(source) as here, logs.client(scene.other(side)) as there:
             gaps = (await read_picture(there, board_topic(side), SYSTEM_CLOCK)).gaps
             for kind in Kind:
-                for partition in await logs.partitions(here, topic_name(kind, source)):
+                for partition in await _partitions(here, topic_name(kind, source), verdict):
                     told = gaps[partition].newest if partition in gaps else ()
                     began = time.monotonic()
-                    found = await _compare(scene, side, kind, partition, here, there, told)
+                    try:
+                        found = await _compare(scene, side, kind, partition, here, there, told)
+                    except (logs.Unreadable, FarshoreError) as error:
+                        found = Comparison(differences=[f"it cannot be judged: {type(error).__name__}: {error}"])
                     verdict.add(f"{side} {partition}", kind, found)
                     if time.monotonic() - began > 5:
                         tell(f"{partition}: {found.compared:,} records compared in {time.monotonic() - began:.0f} s")
     return verdict
+
+
+async def _partitions(here: RawCluster, topic: str, verdict: Verdict) -> list[TopicPartition]:
+    try:
+        return await logs.partitions(here, topic)
+    except logs.Unreadable as error:
+        verdict.differences.append(f"{topic} cannot be judged: {error}")
+        return []
 
 
 async def _compare(
@@ -109,8 +129,8 @@ async def _compare(
     remote = _remote(side, partition)
     try:
         copied = await logs.read(there, remote)
-    except KeyError:
-        return Comparison(differences=["it has no remote topic"])
+    except logs.Missing as error:
+        return Comparison(differences=[f"it was never copied: {error}"])
     lives = scene.ledger.lives(scene.clusters[side], partition)
     kept_to = lives[-1][-1].offset + 1 if lives[-1] else 0
     today = await logs.read(here, partition, since=kept_to)
