@@ -35,6 +35,8 @@ class Report:
     on_spark_cluster: bool
     written: int = 0
     compared: int = 0
+    witnessed: int = 0
+    """Of these, compared once more by what an independent client reads."""
     repeated: int = 0
     explained: int = 0
     by_kind: dict[str, int] = field(default_factory=dict)
@@ -55,7 +57,7 @@ class Report:
             f"seed {self.seed}, {self.minutes:g} minutes of faults, exactly once into {self.exactly_once_into}"
             + (", on a Spark cluster" if self.on_spark_cluster else ""),
             f"{self.written:,} records written, {self.compared:,} compared, {self.repeated:,} repeated at least once, "
-            f"{self.explained:,} explained differences",
+            f"{self.explained:,} explained differences; {self.witnessed:,} compared by an independent client too",
             f"{sum(self.faults.values())} faults: {_counted(self.faults)}",
             f"{sum(self.missed.values())} faults met nothing: {_counted(self.missed)}",
             f"Farshore was started again {self.deaths} times; stops took {_stops(self.stops)}",

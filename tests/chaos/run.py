@@ -18,6 +18,7 @@ from chaos.said import search_all
 from chaos.scene import Scene, secret_of
 from chaos.tracks import Tracks
 from chaos.verdict import compare_all, wait_until_copied
+from chaos.witness import compare_again
 
 STOP_WITHIN_SECONDS = 12.0
 """Ten are promised, from the signal to the end. The rest is for what is measured besides, on a busy machine: the signal is
@@ -55,7 +56,7 @@ def run(plan: Plan, home: Path, *, bulk_rate: float) -> Report:
         tell(
             f"seed {plan.seed}: {len(plan.faults)} faults, exactly once into {plan.exactly_once_into}; all is in {home}"
         )
-        for step in (_go_wrong, _end_writers, _catch_up, _look_at_status, _look_at_the_end, _stop, _search, _compare):
+        for step in _STEPS:
             try:
                 step(scene, report)
             except Exception as error:
@@ -159,6 +160,11 @@ def _compare(scene: Scene, report: Report) -> None:
     report.wrong += verdict.differences
 
 
+def _compare_again(scene: Scene, report: Report) -> None:
+    report.witnessed, differences = compare_again(scene)
+    report.wrong += differences
+
+
 def _look_at_the_end(scene: Scene, report: Report) -> None:
     _look(scene, report.last)
 
@@ -169,6 +175,11 @@ def _look(scene: Scene, found: Footprint) -> None:
         found.memory[name] = sum(each.resident_bytes for each in scene.processes(name))
     found.threads = sum(each.thread_count for each in scene.processes("driver"))
     found.connections = sum(scene.proxy(side).connection_count for side in scene.clusters)
+
+
+_STEPS = (
+    _go_wrong, _end_writers, _catch_up, _look_at_status, _look_at_the_end, _stop, _search, _compare, _compare_again,
+)  # fmt: skip
 
 
 def _check_growth(report: Report) -> None:
