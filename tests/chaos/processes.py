@@ -1,4 +1,4 @@
-"""Processes below one of ours, from one look at Linux's /proc: who is whose child, and what each one is."""
+"""Processes below one of ours, from one look at Linux's /proc: which is the child of which, and what each is."""
 
 from __future__ import annotations
 

@@ -126,13 +126,14 @@ def _look_at_status(scene: Scene, report: Report) -> None:
 
 
 def _stop(scene: Scene, report: Report) -> None:
+    last = scene.first.stop()
+    scene.second.stop()
     for place in scene.places:
-        place.stop()
         report.deaths += len(place.deaths)
         report.wrong += unexplained(place.deaths)
         report.stops += place.stops
-    if scene.first.stops and scene.first.stops[-1][1] != 0:
-        report.wrong.append(f"the last stop ended with code {scene.first.stops[-1][1]}")
+    if last is not None and last[1] != 0:
+        report.wrong.append(f"the last stop ended with code {last[1]}")
     slow = [seconds for seconds, _ in report.stops if seconds > STOP_WITHIN_SECONDS]
     if slow:
         report.wrong.append(f"stops took {', '.join(f'{seconds:.1f} s' for seconds in slow)}")

@@ -68,7 +68,7 @@ class Scene:
         return self.clusters["B" if side == "A" else "A"]
 
     def network(self, side: str) -> threading.Lock:
-        """Held by those who take the network of a cluster away."""
+        """Held while a fault takes the network of this cluster away."""
         return self._networks[side]
 
     def proxy(self, side: str) -> RequestProxy:
