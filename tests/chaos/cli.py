@@ -29,9 +29,9 @@ def main(arguments: Sequence[str]) -> int:
     home.mkdir(parents=True, exist_ok=True)
     report = run(plan, home, bulk_rate=asked.rate)
     if report.wrong:
-        print(
-            f'all logs are in {home}; the same faults again: make chaos ARGS="--seed {seed} --minutes {asked.minutes:g}"'
-        )
+        where = "cluster" if plan.on_spark_cluster else "here"
+        again = f"--seed {seed} --minutes {asked.minutes:g} --rate {asked.rate:g} --spark {where}"
+        print(f'all logs are in {home}; the same faults again: make chaos ARGS="{again}"')
         return 1
     if asked.home is None:
         shutil.rmtree(home)

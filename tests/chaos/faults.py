@@ -23,7 +23,7 @@ from farshore.local.javatools import start_mirror_maker
 _TRAP_SECONDS = 20.0
 _PROCESS_SECONDS = 30.0
 _STANDBY_SECONDS = 90.0
-_MM2_SECONDS = 120.0
+_MM2_SECONDS = 180.0
 _BUSY = (Api.FETCH, Api.PRODUCE, Api.METADATA, Api.HEARTBEAT)
 _IN_TRANSACTIONS = (Api.ADD_PARTITIONS_TO_TXN, Api.END_TXN, Api.ADD_PARTITIONS_TO_TXN, Api.END_TXN)
 _FREQUENT = (Api.FETCH, Api.PRODUCE, Api.ADD_PARTITIONS_TO_TXN)
@@ -118,7 +118,7 @@ def lose_answer_silently(scene: Scene, fault: Fault) -> str:
 
 
 def repeat_request(scene: Scene, fault: Fault) -> str:
-    """Its answer is lost, and it arrives once more, on the brokers' own listener: there nobody has to log in."""
+    """Its answer is lost, and it arrives once more, on the brokers' own listener: which asks for no password."""
     trap, name = _caught(scene, fault, Fate.ANSWER_LOST)
     request = trap.caught[-1]
     time.sleep(fault.lasts)

@@ -17,7 +17,7 @@ from chaos.scene import Scene
 _ALL = {**FAULTS, **CLUSTER_FAULTS}
 _LATE_SECONDS = 60.0
 """A fault whose time was so long ago, because the one before it took longer, is left out; the last one never is."""
-_END_SECONDS = 420.0
+_END_SECONDS = 600.0
 
 
 class Tracks:
