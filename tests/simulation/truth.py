@@ -115,7 +115,7 @@ class Truth:
         """A slot that Spark has not begun for long is told of: nothing of its partitions is copied."""
         assert process.driver is not None
         generation = process.generation
-        if generation is None or self._has_just_slept(process):
+        if generation is None or process.driver.figures.state is not FlowState.RUNNING or self._has_just_slept(process):
             return
         now = self._world.line.now
         living = {each.slot for each in self._world.slots if each.driver is process and each.outcome is None}
@@ -123,6 +123,7 @@ class Truth:
         for slot in range(self._world.setting.slots):
             if slot in living or slot not in generation.submitted:
                 self._gone_since.pop((process.name, slot), None)
+                continue
             waits = now - self._gone_since.setdefault((process.name, slot), now)
             if waits > _STARTED_SECONDS and f"slot {slot}" not in troubles:
                 self._world.trace.fail("NOT STARTED", f"slot {slot} of {process.name} is not begun for {waits:.0f} s")
