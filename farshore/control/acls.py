@@ -89,7 +89,7 @@ class AclsPass:
             else:
                 denied = isinstance(error, PermissionDenied)
                 advice = f": allow ALTER on the cluster, {_OFF}" if denied else ""
-                problems.append(Problem(str(acl), f"cannot be created: {error}{advice}"))
+                problems.append(Problem(str(acl), f"cannot be created: {error}{advice}", error.retriable))
         return problems
 
     async def _look(self, cluster: Admin) -> frozenset[TopicAcl] | None:

@@ -86,15 +86,16 @@ class Checkpoints:
     async def run(self) -> Sequence[Problem]:
         problems = [*await self._load(), *await self._translation.refresh()]
         refreshing = self._clock() >= self._refresh_at
-        if refreshing:
-            problems += await self._look_for_groups()
+        untold = await self._look_for_groups() if refreshing else []
+        problems += untold
         listed_at_ms = round(time.time() * 1000)
         offsets, unreadable = await self._offsets()
         problems += unreadable
         if refreshing:
             # Those with nothing that is copied need not be asked again until then.
             self._groups -= {group for group, each in offsets.items() if not each}
-            self._refresh_at = self._clock() + self._refresh_every
+            if not any(each.passing for each in untold):  # else the next run looks for groups too
+                self._refresh_at = self._clock() + self._refresh_every
         problems += await self._publish(offsets, listed_at_ms)
         current, pauses = {}, Pauses()
         for group, each in offsets.items():
@@ -162,7 +163,9 @@ class Checkpoints:
         selected = frozenset(name for name in listed.found if self._settings.groups.selects(name))
         if listed.failures:
             selected |= self._groups  # they may be among those not told of
-            problems.append(Problem("groups", f"some brokers did not tell of theirs: {listed.failures[0]}"))
+            passing = any(each.retriable for each in listed.failures)
+            said = f"some brokers did not tell of theirs: {listed.failures[0]}"
+            problems.append(Problem("groups", said, passing))
         self._groups = selected
         return problems
 
@@ -179,7 +182,7 @@ class Checkpoints:
                 found[group] = {at: each for at, each in answer.items() if selects[at.topic]}
                 await pauses.after(len(answer))
             elif not has_code(answer, "GROUP_ID_NOT_FOUND"):
-                problems.append(Problem(group, str(answer)))
+                problems.append(Problem(group, str(answer), answer.retriable))
         return found, problems
 
     async def _publish(self, offsets: Mapping[str, Offsets], listed_at_ms: int) -> list[Problem]:

@@ -186,7 +186,7 @@ class TopicConfigsPass:
             advice = "allow ALTER_CONFIGS on the topic, or set sync.topic.configs.enabled=false"
             return [Problem(name, f"its settings cannot be kept in step: {error}: {advice}")]
         if not _is_final(error):
-            return [Problem(name, f"its settings could not be changed just now: {error}")]
+            return [Problem(name, f"its settings could not be changed just now: {error}", error.retriable)]
         source = self._flow.flow.source
         return [
             Problem(
@@ -231,7 +231,7 @@ def _unreadable(topic: str, error: KafkaError) -> Iterator[Problem]:
     if has_code(error, UNKNOWN_TOPIC):
         return  # deleted, or made, just now
     advice = ": allow DESCRIBE_CONFIGS on the topic" if isinstance(error, PermissionDenied) else ""
-    yield Problem(topic, f"its settings cannot be read: {error}{advice}")
+    yield Problem(topic, f"its settings cannot be read: {error}{advice}", error.retriable)
 
 
 def _is_final(error: KafkaError) -> bool:
@@ -252,6 +252,6 @@ async def _refused_alone(
         alone = {name: each[number] for name, each in several.items() if number < len(each)}
         values = {name: _values([change]) for name, change in alone.items()}
         for name, error in (await target.alter_topic_configs(values, validate_only=True)).items():
-            if error is not None:
+            if error is not None and _is_final(error):
                 found.setdefault(name, {})[alone[name]] = error
     return found

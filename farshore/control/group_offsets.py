@@ -216,7 +216,7 @@ class _Skips:
     ) -> None:
         self.by_group.setdefault(group, Counter())[reason] += len(partitions)
         if error is not None:
-            self._problems[Problem(group, f"offsets are not written: {error}")] = None
+            self._problems[Problem(group, f"offsets are not written: {error}", error.retriable)] = None
         elif reason is Skip.BEYOND_END:
             said = "offsets are not written that are beyond the ends of remote partitions: have these lost records?"
             self._problems[Problem(group, said)] = None

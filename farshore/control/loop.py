@@ -14,6 +14,7 @@ from datetime import UTC, datetime
 from typing import Protocol
 
 from farshore.clock import SYSTEM_CLOCK, Clock
+from farshore.control.backoff import Backoff
 from farshore.control.problems import Problem
 from farshore.errors import FarshoreError
 from farshore.model import Flow
@@ -73,7 +74,8 @@ class ControlLoop:
     """Each of `passes` at once and then on its interval, while `run` runs.
 
     A run that takes longer than the interval leaves out those that it overlaps. A pass that failed as a whole, but may
-    succeed if tried again, is tried again within seconds: a cluster that was away is not left alone for long.
+    succeed if tried again, is tried again within seconds: a cluster that was away is not left alone for long. So is one
+    with problems that pass by themselves, but ever less often while they stay.
     """
 
     def __init__(self, flow: Flow, passes: Iterable[Pass], clock: Clock = SYSTEM_CLOCK) -> None:
@@ -99,6 +101,7 @@ class _Runner:
         self._name = f"{flow}: {work.name}"
         self._work = work
         self._clock = clock
+        self._backoff = Backoff()
         self._told_failures: set[str] = set()
         self._told_problems: set[Problem] = set()
 
@@ -107,15 +110,15 @@ class _Runner:
         due = self._clock.monotonic()
         while True:
             await asyncio.sleep(max(0.0, due - self._clock.monotonic()))
-            worth_a_retry = await self._run_once()
+            again = await self._run_once()
             now = self._clock.monotonic()
-            if worth_a_retry and every > _RETRY_SECONDS:
-                due = now + _RETRY_SECONDS
+            if again is not None and every > again:
+                due = now + again
             else:
                 due += every * (1 + max(0.0, now - due) // every)
 
-    async def _run_once(self) -> bool:
-        """Whether the run failed as a whole in a way that may pass by itself."""
+    async def _run_once(self) -> float | None:
+        """In how many seconds it may do better, if anything is wrong that may pass by itself."""
         began_at, began = self._now, self._clock.monotonic()
         self.state = replace(self.state, running_since=began_at)
         problems: tuple[Problem, ...] = ()
@@ -137,7 +140,10 @@ class _Runner:
             failure=reason,
             problems=problems,
         )
-        return isinstance(failure, FarshoreError) and failure.retriable
+        if any(each.passing for each in problems):
+            return self._backoff.next()
+        self._backoff.reset()
+        return _RETRY_SECONDS if isinstance(failure, FarshoreError) and failure.retriable else None
 
     @property
     def _now(self) -> datetime:

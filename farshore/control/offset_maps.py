@@ -124,7 +124,8 @@ class OffsetMaps:
         try:
             await follower.read(take)
         except KafkaError as error:
-            problems.append(Problem(topic, f"offsets are translated by what was known before: {error}"))
+            said = f"offsets are translated by what was known before: {error}"
+            problems.append(Problem(topic, said, error.retriable))
         all_of_it = not problems
         if self.malformed[topic] and not malformed:
             problems.append(Problem(topic, f"holds records of another kind, which are skipped: {self._first[topic]}"))

@@ -151,7 +151,9 @@ async def test_large_changes_are_cut_and_a_lost_part_hides_no_other(monkeypatch:
     async with brokers.admin() as admin:
         found = await admin.create_acls(acls)
     assert [found[each] is None for each in acls] == [True, True, False, False, True]
-    assert isinstance(found[acls[3]], Unreachable)
+    lost = found[acls[3]]
+    assert isinstance(lost, Unreachable)
+    assert lost.retriable
 
 
 def test_a_topic_larger_than_a_request_goes_alone() -> None:

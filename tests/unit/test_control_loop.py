@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 import pytest
 
+from farshore.control.backoff import Backoff
 from farshore.control.loop import ControlLoop, Pass, PassState
 from farshore.control.problems import Problem
 from farshore.driver.loop import DriverLoop
@@ -223,6 +224,44 @@ def test_what_may_pass_by_itself_is_tried_again_before_a_long_interval_is_over(
     wait_until(lambda: loop.states[0].fine)
     time.sleep(5 * OFTEN)
     assert (passing.runs, lasting.runs) == (3, 1)
+
+
+@pytest.fixture
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("farshore.control.backoff.SHORTEST_SECONDS", OFTEN)
+    monkeypatch.setattr("farshore.control.backoff.LONGEST_SECONDS", 4 * OFTEN)
+
+
+@pytest.mark.usefixtures("quick")
+def test_a_pass_with_a_problem_that_passes_by_itself_is_run_again_before_a_long_interval_is_over(start: Start) -> None:
+    busy, denied = Problem("orders", "B: busy", passing=True), Problem("orders", "not allowed")
+    passing, lasting = Scripted((busy, denied), (busy,), (), every=SELDOM), Scripted((denied,), every=SELDOM)
+    loop = start(passing, lasting)
+    wait_until(lambda: passing.runs == 3)
+    wait_until(lambda: loop.states[0].fine)
+    time.sleep(10 * OFTEN)
+    assert (passing.runs, lasting.runs) == (3, 1)
+
+
+@pytest.mark.usefixtures("quick")
+def test_a_problem_that_keeps_passing_by_makes_a_pass_run_ever_less_often(start: Start) -> None:
+    work = Scripted((Problem("orders", "B: busy", passing=True),), every=SELDOM)
+    start(work)
+    time.sleep(21 * OFTEN)
+    assert 2 <= work.runs <= 8  # at 0, 1, 3, 7, 11, 15 and 19 times the shortest pause, or later
+
+
+def test_what_keeps_failing_never_makes_a_pass_run_less_often_than_its_interval(start: Start) -> None:
+    work = Scripted((Problem("orders", "B: busy", passing=True),))
+    start(work)
+    wait_until(lambda: work.runs >= 10)
+
+
+def test_a_back_off_doubles_until_half_a_minute_and_begins_again_when_all_was_well() -> None:
+    backoff = Backoff()
+    assert [backoff.next() for _ in range(6)] == [2, 4, 8, 16, 30, 30]
+    backoff.reset()
+    assert backoff.next() == 2
 
 
 def test_no_run_begins_after_it_was_cancelled(loop: DriverLoop) -> None:
