@@ -54,19 +54,19 @@ def _counts(entry: ConfigValue, settings: SourceSettings) -> bool:
 
 async def new_topics(
     settings: SourceSettings, source: Admin, wanted: Mapping[str, tuple[str, int]]
-) -> tuple[dict[str, NewTopic], dict[str, str]]:
-    """The topics to be made, by name; and why not, by source topic, for those with settings that cannot be read.
+) -> tuple[dict[str, NewTopic], dict[str, KafkaError]]:
+    """The topics to be made, by name; and why settings cannot be read, by source topic, of those that are not made.
 
     Made without them, a compacted topic would lose its records to the target's default retention. `wanted` has the
     remote topic's name and partitions for each source topic.
     """
     new: dict[str, NewTopic] = {}
-    unreadable: dict[str, str] = {}
+    unreadable: dict[str, KafkaError] = {}
     pauses = Pauses()
     for topic, configs in (await source.topic_configs(wanted)).items():
         await pauses.after(_STEPS_A_TOPIC)
         if isinstance(configs, KafkaError):
-            unreadable[topic] = f"its settings cannot be read, so its remote topic is not created: {configs}"
+            unreadable[topic] = configs
             continue
         name, partitions = wanted[topic]
         given = configs_at_creation(configs, settings)
@@ -153,8 +153,13 @@ async def made_by_others(cluster: Admin, names: Collection[str]) -> dict[str, in
     return there
 
 
-async def remote_topics(target: Admin, sizes: Mapping[str, int], created: Collection[str]) -> dict[str, RemoteTopic]:
-    """Existing remote topics, given with their partitions. Those just `created` get the time to become known."""
+async def remote_topics(
+    target: Admin, sizes: Mapping[str, int], created: Collection[str]
+) -> tuple[dict[str, RemoteTopic], frozenset[str]]:
+    """Existing remote topics, given with their partitions; and those whose settings may be told soon, but not now.
+
+    Those just `created` get the time to become known.
+    """
     answers = await target.topic_configs(sizes)
     loop = asyncio.get_running_loop()
     give_up = loop.time() + _KNOWN_EVERYWHERE_WITHIN_SECONDS
@@ -168,7 +173,8 @@ async def remote_topics(target: Admin, sizes: Mapping[str, int], created: Collec
             _value(answers.get(name), key) for key in ("max.message.bytes", "message.timestamp.type")
         )
         found[name] = RemoteTopic(name, partitions, None if largest is None else int(largest), timestamps)
-    return found
+    unread = (name for name, each in answers.items() if isinstance(each, KafkaError) and each.retriable)
+    return found, frozenset(unread)
 
 
 def _value(answer: Configs | KafkaError | None, key: str) -> str | None:

@@ -9,7 +9,8 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
 from farshore.config.settings import FlowSettings, SourceSettings
 from farshore.control.topic_configs import (
@@ -24,12 +25,16 @@ from farshore.control.topic_configs import (
     remote_topics,
     why_refused,
 )
-from farshore.errors import PermissionDenied
-from farshore.kafka.admin import Admin
+from farshore.errors import KafkaError, PermissionDenied
+from farshore.kafka.admin import Admin, Outcomes
 from farshore.model import TopicPartition
 from farshore.naming import board_topic, ledger_topic
 from farshore.selection import selects_topic
 from farshore.threads import in_thread
+
+_HAS_AS_MANY = "INVALID_PARTITIONS"
+_IS_MOVING = "REASSIGNMENT_IN_PROGRESS"
+"""Kafka's names for what keeps a topic from growing for now: others let it grow, or it moves to other brokers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,12 +54,16 @@ class TopicPlan:
 
 @dataclass(frozen=True, slots=True)
 class TopicFailure:
-    """A source topic that is not copied as it should be. `partitions` are those of its partitions left out for it."""
+    """A source topic that is not copied as it should be. `partitions` are those of its partitions left out for it.
+
+    `passing`: the same may succeed soon, without a person doing anything about it.
+    """
 
     topic: str
     remote: str
     reason: str
     partitions: range
+    passing: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +73,8 @@ class TopicSync:
     `partitions` maps every source partition that can be copied now to its remote partition; `remote_topics` are the
     topics of the latter, by name. `created` and `grown` are remote topics with their partition counts. `without` are
     settings the target does not know, by the remote topic that was created without them. `failures` has at most one
-    entry a source topic. `vanished` are known source topics that are no more.
+    entry a source topic. `vanished` are known source topics that are no more. `unread` are remote topics whose settings
+    could not be read just now.
     """
 
     partitions: Mapping[TopicPartition, TopicPartition] = field(default_factory=dict)
@@ -74,6 +84,12 @@ class TopicSync:
     without: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     failures: tuple[TopicFailure, ...] = ()
     vanished: frozenset[str] = frozenset()
+    unread: frozenset[str] = frozenset()
+
+    @property
+    def passing(self) -> bool:
+        """Another look may soon find or do more, without a person doing anything about it."""
+        return bool(self.unread) or any(each.passing for each in self.failures)
 
 
 def plan_topics(flow: FlowSettings, source_topics: Mapping[str, int], target_topics: Mapping[str, int]) -> TopicPlan:
@@ -114,9 +130,10 @@ async def sync_topics(flow: FlowSettings, source: Admin, target: Admin, known: C
     vanished, hidden = await _no_longer_seen(source, [topic for topic in known if topic not in source_topics])
     applied = await _apply(plan, settings, source, target, source_topics)
     seen = await made_by_others(target, applied.raced) if applied.raced else target_topics
+    applied = await _settle_races(applied, plan, target, source_topics, seen)
     sizes = {**seen, **applied.created, **applied.grown}
     there = {name: sizes[name] for name in plan.remote.values() if name in sizes}
-    remote = await remote_topics(target, there, applied.created)
+    remote, unread = await remote_topics(target, there, applied.created)
     return await in_thread(
         lambda: TopicSync(
             partitions=_partitions(plan, source_topics, sizes),
@@ -126,6 +143,7 @@ async def sync_topics(flow: FlowSettings, source: Admin, target: Admin, known: C
             without=applied.without,
             failures=tuple(_failures(flow, settings, plan, applied, source_topics, sizes, hidden)),
             vanished=vanished,
+            unread=unread,
         ),
         f"{flow.flow} topics",
     )
@@ -148,39 +166,51 @@ def _failures(
     applied: _Applied,
     source_topics: Mapping[str, int],
     sizes: Mapping[str, int],
-    hidden: Mapping[str, str],
+    hidden: Mapping[str, KafkaError],
 ) -> Iterator[TopicFailure]:
-    """By topic. `hidden` are those that we may not see any more, with the reason."""
-    left_out = {
-        topic: TopicFailure(topic, name, applied.reason(topic, name, sizes), range(sizes.get(name, 0), partitions))
-        for topic, name in plan.remote.items()
-        if sizes.get(name, 0) < (partitions := source_topics[topic])
-    }
-    for topic, reason in (*plan.collisions.items(), *hidden.items()):
+    """By topic. `hidden` are those that we do not see any more, with the reason."""
+    left_out = {}
+    for topic, name in plan.remote.items():
+        there, wanted = sizes.get(name, 0), source_topics[topic]
+        if there < wanted:
+            reason, passing = applied.why(topic, name)
+            left_out[topic] = TopicFailure(topic, name, reason, range(there, wanted), passing)
+    lasting = {topic: _Why(reason, passing=False) for topic, reason in plan.collisions.items()}
+    unseen = {topic: _Why(str(error), error.retriable) for topic, error in hidden.items()}
+    for topic, (reason, passing) in (*lasting.items(), *unseen.items()):
         remote = settings.policy.format_remote_topic(flow.flow.source, topic)
-        left_out[topic] = TopicFailure(topic, remote, reason, range(source_topics.get(topic, 0)))
+        left_out[topic] = TopicFailure(topic, remote, reason, range(source_topics.get(topic, 0)), passing)
     yield from (left_out[topic] for topic in sorted(left_out))
+
+
+class _Why(NamedTuple):
+    """Why something could not be done, and whether that passes by itself."""
+
+    reason: str
+    passing: bool
 
 
 @dataclass(frozen=True, slots=True)
 class _Applied:
-    """What became of a plan. `unreadable` has reasons by source topic, `refused` by remote topic.
+    """What became of a plan. `unreadable` has errors by source topic, `refused` reasons by remote topic.
 
-    `raced`: somebody else made remote topics or partitions between our looking and our doing.
+    `raced`: others made remote topics or partitions between our looking and our doing.
     """
 
     created: Mapping[str, int]
     grown: Mapping[str, int]
     without: Mapping[str, tuple[str, ...]]
-    unreadable: Mapping[str, str]
-    refused: Mapping[str, str]
+    unreadable: Mapping[str, KafkaError]
+    refused: Mapping[str, _Why]
     raced: frozenset[str]
 
-    def reason(self, topic: str, remote: str, sizes: Mapping[str, int]) -> str:
-        if remote in self.raced and remote in sizes:
-            return f"somebody else has just made {remote} with {sizes[remote]} partitions; it grows at the next pass"
-        gone = f"{remote} has been deleted by somebody else just now; it is made at the next pass"
-        return self.unreadable.get(topic) or self.refused.get(remote, gone)
+    def why(self, topic: str, remote: str) -> _Why:
+        """Of a topic whose remote topic is missing or too small."""
+        if (error := self.unreadable.get(topic)) is not None:
+            reason = f"its settings cannot be read, so its remote topic is not created: {error}"
+            return _Why(reason, error.retriable)
+        gone = _Why(f"{remote} has just been deleted; it is made again at the next look", passing=True)
+        return self.refused.get(remote, gone)
 
 
 async def _apply(
@@ -192,14 +222,14 @@ async def _apply(
     creations = await create_with_known_configs(target, new.values())
     growth = await target.create_partitions(plan.grow)
     brokers = await brokers_if_too_few(target, creations.outcomes)
-    refused = {}
+    refused = _not_grown(growth)
     for name, error in creations.outcomes.items():
         if error is not None:
             hint = "; config.properties.exclude can leave a setting out" if has_code(error, "INVALID_CONFIG") else ""
-            refused[name] = why_refused(error, new[name], "replication.factor", brokers) + hint
-    refused |= {name: f"partitions cannot be added: {error}" for name, error in growth.items() if error is not None}
+            reason = why_refused(error, new[name], "replication.factor", brokers) + hint
+            refused[name] = _Why(reason, error.retriable)
     created = {name: each.partitions for name, each in new.items() if name not in refused}
-    raced = (ALREADY_THERE, "INVALID_PARTITIONS")
+    raced = (ALREADY_THERE, _HAS_AS_MANY)
     return _Applied(
         created,
         {name: total for name, total in plan.grow.items() if name not in refused},
@@ -208,6 +238,48 @@ async def _apply(
         refused,
         frozenset(n for n, e in (*creations.outcomes.items(), *growth.items()) if any(has_code(e, c) for c in raced)),
     )
+
+
+async def _settle_races(
+    applied: _Applied,
+    plan: TopicPlan,
+    target: Admin,
+    source_topics: Mapping[str, int],
+    seen: Mapping[str, int],
+) -> _Applied:
+    """Remote topics that others have just made too small grow at once. One that is there, but not to be `seen`, will
+    be, unless that is not allowed."""
+    if not applied.raced:
+        return applied
+    growing = {
+        name: source_topics[topic]
+        for topic, name in plan.remote.items()
+        if name in applied.raced and name in seen and seen[name] < source_topics[topic]
+    }
+    growth = await target.create_partitions(growing) if growing else {}
+    unseen = applied.raced - seen.keys()
+    answers = await target.describe_topics(unseen) if unseen else {}
+    waiting = (name for name in unseen if not isinstance(answers.get(name), PermissionDenied))
+    return replace(
+        applied,
+        grown={**applied.grown, **{name: growing[name] for name, error in growth.items() if error is None}},
+        refused={
+            **applied.refused,
+            **{name: applied.refused[name]._replace(passing=True) for name in waiting},
+            **_not_grown(growth),
+        },
+    )
+
+
+def _not_grown(growth: Outcomes) -> dict[str, _Why]:
+    return {
+        name: _Why(
+            f"partitions cannot be added: {error}",
+            error.retriable or any(has_code(error, code) for code in (_HAS_AS_MANY, _IS_MOVING)),
+        )
+        for name, error in growth.items()
+        if error is not None
+    }
 
 
 def _is_selected(topic: str, flow: FlowSettings, settings: SourceSettings) -> bool:
@@ -242,8 +314,9 @@ def _collisions(flow: FlowSettings, selected: Mapping[str, str]) -> dict[str, st
     return found
 
 
-async def _no_longer_seen(source: Admin, topics: Collection[str]) -> tuple[frozenset[str], dict[str, str]]:
-    """Which topics are no more, and which ones only may not be seen any more, with the reason."""
+async def _no_longer_seen(source: Admin, topics: Collection[str]) -> tuple[frozenset[str], dict[str, KafkaError]]:
+    """Which topics are no more, and which ones only are not to be seen any more, with the reason."""
     answers = await source.describe_topics(topics)
     vanished = frozenset(name for name, each in answers.items() if has_code(each, UNKNOWN_TOPIC))
-    return vanished, {name: str(each) for name, each in answers.items() if isinstance(each, PermissionDenied)}
+    errors = {name: each for name, each in answers.items() if isinstance(each, KafkaError)}
+    return vanished, {name: error for name, error in errors.items() if name not in vanished}

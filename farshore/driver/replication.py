@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 from functools import partial
 
 from farshore.clock import Clock
+from farshore.control.backoff import Backoff
 from farshore.control.loop import PassState
 from farshore.control.problems import Problem
 from farshore.control.topics import TopicSync
@@ -116,6 +117,7 @@ class Replication:
         self._hot = HotPartitions()
         self._next_load = 0.0
         self._trouble = Trouble(f"{flow}: topics cannot be looked for", clock)
+        self._backoff = Backoff()
         self._looked = False
         self._looked_at: datetime | None = None
         self._look_took: float | None = None
@@ -405,7 +407,7 @@ class Replication:
 
     async def _look(self) -> None:
         """What fails is tried again within seconds, whatever the interval: a cluster that was away is not left alone
-        for ten minutes when it is back."""
+        for ten minutes when it is back. So are topics that fail for what passes by itself, but ever less often."""
         self._tried, self._looked_at = self._clock.monotonic(), self._wall()
         try:
             synced = await self._copies.look(self._known)
@@ -414,17 +416,29 @@ class Replication:
                 raise
             self._trouble.begin(str(error))
             self._note_look(degraded=True)
+            self._backoff.reset()
             self._next_look = self._clock.monotonic() + _AGAIN_SECONDS
             return
         self._trouble.end()
         self._note_look(degraded=bool(synced.failures))
-        self._looked, refresh = True, self._copies.refresh_seconds
-        self._next_look = float("inf") if refresh is None else self._clock.monotonic() + refresh
-        self._known = frozenset(partition.topic for partition in synced.partitions)
+        self._looked = True
+        self._next_look = self._clock.monotonic() + self._pause_after(synced)
+        # Known topics that failed stay known: they are not forgotten while they may not be seen.
+        failed = self._known & {failure.topic for failure in synced.failures}
+        self._known = failed | {partition.topic for partition in synced.partitions}
         self._log_changes(synced)
         self._synced = synced
         self._remote_topics = frozenset(remote.topic for remote in synced.partitions.values())
         await self._plan()
+
+    def _pause_after(self, synced: TopicSync) -> float:
+        """Seconds until the next look. With `once` there is no other: what it could not do is told at the end."""
+        refresh = self._copies.refresh_seconds
+        usual = float("inf") if refresh is None else refresh
+        if synced.passing and not self._copies.once:
+            return min(usual, self._backoff.next())
+        self._backoff.reset()
+        return usual
 
     def _note_look(self, *, degraded: bool) -> None:
         self._look_took = self._clock.monotonic() - self._tried

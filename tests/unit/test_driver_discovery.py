@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 
 import pytest
 from played_broker import PlayedBroker
@@ -22,6 +25,7 @@ from farshore.errors import Unreachable
 from farshore.model import Flow, TopicPartition
 
 FLOW = Flow("A", "B")
+Look = Callable[[frozenset[str]], Awaitable[TopicSync]]
 
 
 def order(generation: int, _: int = 1) -> Order:
@@ -30,6 +34,93 @@ def order(generation: int, _: int = 1) -> Order:
 
 def new_job(slot: int, _: str, order_of: OrderOf, on_end: OnEnd) -> Job:
     return Job(slot, order_of, on_end)
+
+
+@asynccontextmanager
+async def replicating(look: Look, *, once: bool = False, refresh: float | None = 600.0) -> AsyncIterator[Replication]:
+    async with PlayedBroker("board").cluster() as target:
+        copies = Copies(
+            order, look, lambda one, _: Copied(one, TopicPartition(f"A.{one.topic}", one.partition)), new_job,
+            lambda: target, 4, 4, Cores(4), refresh_seconds=refresh, once=once,
+        )  # fmt: skip
+        yield Replication(
+            FLOW, copies, Taken(Picture(), 1, "ours"), order(1),
+            target=target, picture=Picture(), may_lease=lambda: True, clock=SYSTEM_CLOCK,
+        )  # fmt: skip
+
+
+def pauses_after(*outcomes: TopicSync | Unreachable, once: bool = False, refresh: float | None = 600.0) -> list[float]:
+    """In how many seconds the next look is due, after a look with each of these outcomes in turn."""
+    left = list(outcomes)
+
+    async def look(_: frozenset[str]) -> TopicSync:
+        outcome = left.pop(0)
+        if isinstance(outcome, Unreachable):
+            raise outcome
+        return outcome
+
+    async def run() -> list[float]:
+        async with replicating(look, once=once, refresh=refresh) as replication:
+            pauses = []
+            while left:
+                await replication._look()
+                pauses.append(replication._next_look - SYSTEM_CLOCK.monotonic())
+            return pauses
+
+    return asyncio.run(asyncio.wait_for(run(), 20))
+
+
+DENIED = TopicSync(failures=(TopicFailure("secret", "A.secret", "CREATE is not allowed", range(1)),))
+BUSY = TopicSync(
+    failures=(*DENIED.failures, TopicFailure("orders", "A.orders", "no answer", range(1), passing=True))
+)  # fmt: skip
+AWAY = Unreachable("B: no answer", cluster="B")
+
+
+def test_topics_that_fail_for_what_passes_by_itself_are_looked_for_again_within_seconds_with_back_off() -> None:
+    pauses = pauses_after(*[BUSY] * 6, TopicSync(), BUSY)
+    assert pauses == pytest.approx([2, 4, 8, 16, 30, 30, 600, 2], abs=1)
+
+
+def test_topics_that_need_a_person_wait_for_the_interval() -> None:
+    assert pauses_after(DENIED) == pytest.approx([600], abs=1)
+
+
+def test_a_cluster_that_is_away_as_a_whole_is_asked_every_two_seconds() -> None:
+    assert pauses_after(BUSY, BUSY, AWAY, AWAY, AWAY, BUSY) == pytest.approx([2, 4, 2, 2, 2, 2], abs=1)
+
+
+def test_settings_of_remote_topics_that_were_not_told_are_asked_for_within_seconds() -> None:
+    assert pauses_after(TopicSync(unread=frozenset({"A.orders"}))) == pytest.approx([2], abs=1)
+
+
+def test_an_interval_shorter_than_the_back_off_holds() -> None:
+    assert pauses_after(BUSY, BUSY, refresh=1.0) == pytest.approx([1, 1], abs=0.5)
+
+
+def test_where_topics_are_looked_for_only_once_that_look_has_to_succeed_but_not_with_once() -> None:
+    assert pauses_after(BUSY, TopicSync(), refresh=None) == pytest.approx([2, math.inf], abs=1)
+    assert pauses_after(BUSY, once=True, refresh=None) == [math.inf]
+
+
+def test_a_topic_that_may_not_be_seen_any_more_stays_told() -> None:
+    told: list[frozenset[str]] = []
+    orders = TopicPartition("orders", 0)
+    found = TopicSync(partitions={orders: TopicPartition("A.orders", 0)})
+    hidden = TopicSync(failures=(TopicFailure("orders", "A.orders", "not allowed", range(0)),))
+    outcomes = [found, hidden, hidden, DENIED]
+
+    async def look(known: frozenset[str]) -> TopicSync:
+        told.append(known)
+        return outcomes[len(told) - 1]
+
+    async def run() -> None:
+        async with replicating(look) as replication:
+            for _ in outcomes:
+                await replication._look()
+
+    asyncio.run(asyncio.wait_for(run(), 20))
+    assert told == [frozenset(), {"orders"}, {"orders"}, {"orders"}]
 
 
 def test_a_lookup_that_fails_and_topics_that_are_refused_show_until_they_are_well(
@@ -47,15 +138,7 @@ def test_a_lookup_that_fails_and_topics_that_are_refused_show_until_they_are_wel
         return outcome
 
     async def run() -> None:
-        async with PlayedBroker("board").cluster() as target:
-            copies = Copies(
-                order, look, lambda one, _: Copied(one, TopicPartition(f"A.{one.topic}", one.partition)), new_job,
-                lambda: target, 4, 4, Cores(4), refresh_seconds=600.0,
-            )  # fmt: skip
-            replication = Replication(
-                FLOW, copies, Taken(Picture(), 1, "ours"), order(1),
-                target=target, picture=Picture(), may_lease=lambda: True, clock=SYSTEM_CLOCK,
-            )  # fmt: skip
+        async with replicating(look) as replication:
             assert replication.discovery.fine
             await replication._look()
             failed = replication.discovery
