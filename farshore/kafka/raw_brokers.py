@@ -19,6 +19,8 @@ _CONNECT_WITHIN_SECONDS = 10.0
 _KNOWN_BROKERS_TRIED = 3
 _NEXT_AFTER_SECONDS = 5.0
 """A broker that hangs must not hold up what any other can answer."""
+_CONNECTED_AFTER_SECONDS = 1.0
+"""A broker that has not even let us in by then is probably away: the next is asked beside it."""
 
 Dial = Callable[[Connection, str], Connect]
 """How to connect to the brokers of a cluster, given its settings and our client id; `log_in` for real ones."""
@@ -60,33 +62,62 @@ class Brokers:
         return await self._link(address, purpose).ask(request, permit)
 
     async def ask_anybody(self, request: Request[AnswerT]) -> AnswerT:
-        """The answer of the first who gives one: a few of the brokers known, then every bootstrap server.
+        """The first answer that one gives: a few of the brokers known, then every bootstrap server.
 
         AuthenticationFailed, if any of them did not let us in; Unreachable, with what each had to say.
         """
+        asked: dict[asyncio.Task[AnswerT], BrokerAddress] = {}
         failures: list[KafkaError] = []
-        *others, last = self._candidates()
-        for address in others:
-            try:
-                async with asyncio.timeout(_NEXT_AFTER_SECONDS):
-                    return await self._link(address, Purpose.CONTROL).ask(request)
-            except TimeoutError:
-                self._silent[address] = None  # asked last from now on, until it answers
-                failures.append(lost(self._alias, address, f"no answer within {_NEXT_AFTER_SECONDS:.0f} s"))
-            except (Unreachable, AuthenticationFailed) as failure:
-                failures.append(failure)
         try:
-            answer = await self._link(last, Purpose.CONTROL).ask(request)
-        except (Unreachable, AuthenticationFailed) as failure:
-            failures.append(failure)
-        else:
-            self._silent.pop(last, None)
-            return answer
+            for address in (candidates := self._candidates()):
+                patience = None if address == candidates[-1] else _NEXT_AFTER_SECONDS
+                task = asyncio.create_task(self._ask_in_time(address, request, patience))
+                asked[task] = address
+                while asked and not await self._is_next_due(task, asked, last=patience is None):
+                    done = next(each for each in asked if each.done())
+                    try:
+                        answer = done.result()
+                    except (Unreachable, AuthenticationFailed) as failure:
+                        failures.append(failure)
+                        del asked[done]
+                        continue
+                    before = list(asked.values())[: list(asked).index(done)]
+                    self._silent |= dict.fromkeys(before)
+                    self._silent.pop(asked[done], None)
+                    return answer
+        finally:
+            for task in asked:
+                task.cancel()
+            await asyncio.gather(*asked, return_exceptions=True)
         kept_out = [one for one in failures if isinstance(one, AuthenticationFailed)]
         if kept_out:
             raise kept_out[0]
         said = "; ".join(dict.fromkeys(str(one).removeprefix(f"{self._alias}: ") for one in failures))
         raise Unreachable(f"{self._alias}: no broker can be reached: {said}", cluster=self._alias)
+
+    async def _ask_in_time(self, address: BrokerAddress, request: Request[AnswerT], within: float | None) -> AnswerT:
+        """Raises Unreachable, also where no answer comes in time, and AuthenticationFailed."""
+        try:
+            async with asyncio.timeout(within):
+                return await self._link(address, Purpose.CONTROL).ask(request)
+        except TimeoutError:
+            self._silent[address] = None  # asked last from now on, until it answers
+            raise lost(self._alias, address, f"no answer within {within:.0f} s") from None
+
+    async def _is_next_due(
+        self, newest: asyncio.Task[AnswerT], asked: Mapping[asyncio.Task[AnswerT], BrokerAddress], *, last: bool
+    ) -> bool:
+        """Wait until any of `asked` is done, or the next is to be asked beside them: the `newest` has failed, or has
+        not let us in for a while. One that has let us in may take longer over its answer."""
+        if newest not in asked and not last:
+            return True
+        while not any(task.done() for task in asked):
+            done, _ = await asyncio.wait(
+                asked, timeout=None if last else _CONNECTED_AFTER_SECONDS, return_when=asyncio.FIRST_COMPLETED
+            )
+            if not done and not self._link(asked[newest], Purpose.CONTROL).connected:
+                return True
+        return False
 
     def losses(self, purpose: Purpose) -> dict[int, int]:
         """How often the connection for this purpose was lost, by broker, as far as it was at all."""
@@ -118,6 +149,7 @@ class Brokers:
         known.sort(key=lambda address: not self._link(address, Purpose.CONTROL).connected)
         known.sort(key=lambda address: address in self._silent)
         bootstrap = random.sample(self._bootstrap, len(self._bootstrap))
+        bootstrap.sort(key=lambda address: address in self._silent)
         return list(dict.fromkeys([*known[:_KNOWN_BROKERS_TRIED], *bootstrap]))
 
     def _link(self, address: BrokerAddress, purpose: Purpose) -> Link:

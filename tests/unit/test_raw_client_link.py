@@ -56,6 +56,7 @@ class FakeBroker:
         self.brokers: list[tuple[int, str, int, None]] = []
         self.topics: list[tuple[Any, ...]] = []
         self.produced: Callable[[], Awaitable[ProduceResponse_v8 | None]] = self.accept
+        self.metadata_seconds = 0.0
         self.session_ms = 0
         self.login_error = 0
         self.port = 0
@@ -107,6 +108,7 @@ class FakeBroker:
         if api == PRODUCE:
             return await self.produced()
         if api == METADATA:
+            await asyncio.sleep(self.metadata_seconds)
             return MetadataResponse_v5(0, self.brokers, "cluster", 1, self.topics)
         if api == HANDSHAKE:
             return SaslHandShakeResponse_v1(0, ["PLAIN"])
@@ -542,3 +544,47 @@ async def test_a_large_answer_that_makes_no_sense_ends_the_connection_at_once(mo
                 await cluster.brokers.ask(1, Purpose.CONTROL, Metadata(None))
         monkeypatch.setattr(broker, "_answer", sensible)
         assert (await cluster.metadata([])).cluster_id == "cluster"
+
+
+async def say_nothing(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    await reader.read()
+    writer.close()
+
+
+@asynchronous
+async def test_a_silent_bootstrap_server_does_not_hold_up_the_answer_of_another() -> None:
+    silent = await asyncio.start_server(say_nothing, "127.0.0.1", 0)
+    async with FakeBroker() as broker:
+        ports = [silent.sockets[0].getsockname()[1], broker.port]
+        for _ in range(5):  # in whatever order they are asked
+            connection = Connection(tuple(f"127.0.0.1:{port}" for port in ports), PLAINTEXT)
+            async with RawCluster(connection, alias="A", client_id="test") as cluster:
+                began = asyncio.get_running_loop().time()
+                await cluster.metadata([])
+                assert asyncio.get_running_loop().time() - began < 3
+    silent.close()
+
+
+@asynchronous
+async def test_a_broker_that_has_let_us_in_may_take_its_time_over_an_answer() -> None:
+    async with FakeBroker() as slow, FakeBroker() as other, slow.client() as cluster:
+        await cluster.metadata([])
+        slow.brokers = [*slow.brokers, (2, "127.0.0.1", other.port, None)]
+        await cluster.metadata([])
+        slow.metadata_seconds = 1.5
+        await cluster.metadata([])
+        assert not other.asked_for(METADATA)
+
+
+@asynchronous
+async def test_all_that_each_server_had_to_say_is_told() -> None:
+    async with FakeBroker() as gone:
+        pass
+    async with FakeBroker() as refusing:
+        refusing.metadata_seconds = 60
+        ports = [gone.port, refusing.port]
+        connection = Connection(tuple(f"127.0.0.1:{port}" for port in ports), PLAINTEXT)
+        async with RawCluster(connection, alias="A", client_id="test", request_timeout=1.0) as cluster:
+            with pytest.raises(Unreachable, match="no broker can be reached") as failed:
+                await cluster.metadata([])
+        assert all(str(port) in str(failed.value) for port in ports)
