@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import errno
+import os
+import re
 import socket
 import ssl
 
@@ -10,13 +13,17 @@ from aiokafka import errors as aiokafka_errors
 from farshore.errors import AuthenticationFailed, KafkaError, TokenRefused, Unreachable
 from farshore.kafka.lookup import LookupTimedOut
 from farshore.kafka.raw_model import BrokerAddress
-from farshore.kafka.tls_words import is_refusal, refused, untrusted
+from farshore.kafka.tls_words import broken, is_refusal, refused, untrusted
 
 _REFUSED_LOGIN = (
     aiokafka_errors.SaslAuthenticationFailed,
     aiokafka_errors.UnsupportedSaslMechanismError,
     aiokafka_errors.IllegalSaslStateError,
 )
+
+_NOTHING_LISTENS = "connection refused, nothing listens there: check that the broker runs"
+_ONE_ADDRESS = re.compile(r"\[Errno (\d+)\] (?:Connect call failed \('([^']+)'[^)]*\)|([^\[]*))")
+"""Of several addresses that fail differently asyncio makes one text, with nothing else to go by."""
 
 
 def while_connecting(error: Exception, alias: str, address: BrokerAddress, *, within: float) -> KafkaError:
@@ -70,10 +77,23 @@ def _refusal(cause: BaseException) -> str | None:
             return None
 
 
+def _of_each(answers: list[tuple[str, str, str]]) -> str:
+    """What each address of a host name answered: number of the error, address if it is told, text."""
+    if all(int(number) == errno.ECONNREFUSED for number, *_ in answers):
+        return _NOTHING_LISTENS
+    words = (
+        f"{address}: {os.strerror(int(number)).lower()}" if address else text.strip(" ,").lower()
+        for number, address, text in answers
+    )
+    return f"its addresses answer: {'; '.join(dict.fromkeys(words))}"
+
+
 def _obstacle(cause: BaseException, within: float) -> str:
     match cause:
-        case ssl.SSLError() if "WRONG_VERSION_NUMBER" in str(cause) or "EOF" in str(cause):
-            return "no TLS there: check security.protocol and the port"
+        case ssl.SSLError():
+            return broken(cause)
+        case ExceptionGroup():
+            return "; ".join(dict.fromkeys(_obstacle(each, within) for each in cause.exceptions))
         case socket.gaierror():
             return "the host name does not resolve: check bootstrap.servers, or advertised.listeners of the broker"
         case LookupTimedOut():
@@ -81,9 +101,11 @@ def _obstacle(cause: BaseException, within: float) -> str:
         case TimeoutError():
             return f"no answer within {within:.0f} s: check the network, firewalls, and that the broker runs"
         case ConnectionRefusedError():
-            return "connection refused, nothing listens there: check that the broker runs"
+            return _NOTHING_LISTENS
         case OSError() if cause.strerror:
             return cause.strerror.lower()
+        case OSError() if answers := _ONE_ADDRESS.findall(str(cause)):
+            return _of_each(answers)
         case aiokafka_errors.KafkaConnectionError() | EOFError() | OSError():
             return "it closed the connection before its first answer: check security.protocol and the port"
         case _:

@@ -30,6 +30,22 @@ _ALERTS = {
 }
 """By how OpenSSL's name for the other side's alert ends."""
 
+_NO_TLS = "no TLS there: check security.protocol and the port"
+_BROKEN = {
+    "WRONG_VERSION_NUMBER": _NO_TLS,
+    "EOF": _NO_TLS,
+    "HTTP_REQUEST": _NO_TLS,
+    "UNSUPPORTED_PROTOCOL": "it offers only protocol versions that we do not allow; check ssl.enabled.protocols",
+    "NO_PROTOCOLS_AVAILABLE": "no protocol version is left to offer; check ssl.enabled.protocols",
+    "NO_SHARED_CIPHER": "no cipher suite in common; check ssl.cipher.suites",
+    "NO_CIPHERS_AVAILABLE": "no cipher suite is left to offer; check ssl.cipher.suites and ssl.enabled.protocols",
+    "WRONG_CIPHER_RETURNED": "it chose a cipher suite that we do not allow; check ssl.cipher.suites",
+    "UNKNOWN_CIPHER_RETURNED": "it chose a cipher suite that we do not know; check ssl.cipher.suites",
+    "DH_KEY_TOO_SMALL": "its Diffie-Hellman key is too short to be safe; check ssl.cipher.suites, or the broker's Java",
+    "UNSAFE_LEGACY_RENEGOTIATION_DISABLED": "it knows only a handshake that is not safe any more: upgrade the broker",
+}
+"""By a part of OpenSSL's name for what ended the handshake, or of its text where there is no name."""
+
 _UNUSABLE = {
     "KEY_VALUES_MISMATCH": "the key does not belong to the certificate",
     "KEY_TYPE_MISMATCH": "the key does not belong to the certificate",
@@ -49,6 +65,13 @@ def refused(error: ssl.SSLError) -> str:
     reason = error.reason or ""
     known = next((words for name, words in _ALERTS.items() if reason.endswith(name)), None)
     return known or f"it refuses our certificate, or that we have none ({_plain(reason)}); {_OUR_STORE}"
+
+
+def broken(error: ssl.SSLError) -> str:
+    """Why the handshake came to nothing, where neither side refused the other."""
+    reason = error.reason or ""
+    known = next((words for name, words in _BROKEN.items() if name in (reason or str(error))), None)
+    return known or f"TLS cannot be set up ({_plain(reason) or 'no reason given'}); check ssl.* and the port"
 
 
 def unusable(error: ssl.SSLError) -> str:

@@ -62,3 +62,57 @@ def test_a_connection_that_tls_takes_away_is_told_without_the_text_of_openssl() 
 )
 def test_what_cannot_be_set_up_is_named(reason: str, words: str) -> None:
     assert unusable(openssl(reason)).startswith(words)
+
+
+@pytest.mark.parametrize(
+    ("reason", "words"),
+    [
+        ("UNSUPPORTED_PROTOCOL", "it offers only protocol versions that we do not allow; check ssl.enabled.protocols"),
+        ("NO_SHARED_CIPHER", "no cipher suite in common; check ssl.cipher.suites"),
+        ("WRONG_VERSION_NUMBER", "no TLS there: check security.protocol and the port"),
+        ("UNEXPECTED_EOF_WHILE_READING", "no TLS there"),
+        ("SOMETHING_RARE", r"TLS cannot be set up \(something rare\); check"),
+    ],
+)
+def test_a_handshake_that_comes_to_nothing_is_told_in_words(reason: str, words: str) -> None:
+    said = while_connecting(openssl(reason), "B", ADDRESS, within=5.0)
+    with pytest.raises(Unreachable, match=words):
+        raise said
+    assert "_ssl.c" not in str(said)
+
+
+def several(*errors: str) -> OSError:
+    """As asyncio makes one of what the addresses of a host answer."""
+    return OSError(f"Multiple exceptions: {', '.join(errors)}")
+
+
+@pytest.mark.parametrize(
+    ("error", "words"),
+    [
+        (
+            several(
+                "[Errno 111] Connect call failed ('::1', 9093, 0, 0)",
+                "[Errno 113] Connect call failed ('10.0.0.1', 9093)",
+            ),
+            "its addresses answer: ::1: connection refused; 10.0.0.1: no route to host",
+        ),
+        (
+            several("[Errno 111] Connection refused", "[Errno 101] Network is unreachable"),
+            "its addresses answer: connection refused; network is unreachable",
+        ),
+        (
+            several(
+                "[Errno 111] Connect call failed ('::1', 9093, 0, 0)",
+                "[Errno 111] Connect call failed ('127.0.0.1', 9093)",
+            ),
+            "connection refused, nothing listens there: check that the broker runs",
+        ),
+        (
+            ExceptionGroup("several", [ConnectionRefusedError(111, "refused"), OSError(113, "No route to host")]),
+            "connection refused, nothing listens there: check that the broker runs; no route to host",
+        ),
+    ],
+)
+def test_what_each_address_of_a_host_answers_is_told(error: Exception, words: str) -> None:
+    said = while_connecting(error, "B", ADDRESS, within=5.0)
+    assert str(said) == f"B: broker kafka.example:9093: {words}"
