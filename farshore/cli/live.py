@@ -11,6 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from farshore.driver.figures import FlowStatus
+from farshore.log_times import UtcFormatter
 
 _NOISY = ("aiokafka", "pyspark")
 
@@ -91,12 +92,6 @@ def log_to(console: Console, level: int = logging.INFO) -> None:
         logging.getLogger(noisy).setLevel(logging.WARNING)
 
 
-class _UtcFormatter(logging.Formatter):
-    """Lines of brokers, of slots elsewhere and of this program are read side by side."""
-
-    converter = staticmethod(time.gmtime)
-
-
 def _is_of_use(record: logging.LogRecord) -> bool:
     """When Java dies, py4j tells so with tracebacks, some by the root logger. We say it in words of our own."""
     return "py4j" not in Path(record.pathname).parts
@@ -106,7 +101,7 @@ class _ConsoleHandler(logging.Handler):
     def __init__(self, console: Console) -> None:
         super().__init__()
         self._console = console
-        self.setFormatter(_UtcFormatter("%(asctime)s %(levelname)s %(message)s", "%Y-%m-%dT%H:%M:%SZ"))
+        self.setFormatter(UtcFormatter("%(asctime)s %(levelname)s %(message)s"))
         self.addFilter(_is_of_use)
 
     def emit(self, record: logging.LogRecord) -> None:

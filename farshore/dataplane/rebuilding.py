@@ -27,6 +27,7 @@ from farshore.kafka.raw_errors import UNKNOWN_TOPIC_OR_PARTITION
 from farshore.model import Flow, Lineage, TopicPartition
 from farshore.wire.internal import decode_offset_sync
 from farshore.wire.runs import RUN_HEADER, decode_run_header, decode_runs
+from farshore.words import counted
 
 _log = logging.getLogger(__name__)
 
@@ -145,7 +146,8 @@ class Rebuilding:
     def _tell(self, partition: TopicPartition, where: Stood, by: str) -> None:
         said = f"{partition} goes on at offset {where.next_offset}"
         if where.again:
-            said += f" ({where.again:,} records are copied again, as at-least-once allows)"
+            verb = "is" if where.again == 1 else "are"
+            said += f" ({counted(where.again, 'record')} {verb} copied again, as at-least-once allows)"
         _log.warning("its position was lost, and is found again by %s: %s", by, said)
         self._rebuilt(said)
 

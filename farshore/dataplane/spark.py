@@ -182,10 +182,12 @@ def _gateway(conf: Any, jvm_log: Path | None, java: Java) -> Any:
 
 
 def _pass_on(reading: int) -> None:
-    """Lines of slots under the level they were written with, other lines as warnings."""
+    """Lines of slots under the level they were written with, and without their time, which is that of our own line;
+    other lines as warnings."""
     with os.fdopen(reading, errors="replace") as lines:
         for line in lines:
             mark, _, rest = line.rstrip().partition(" ")
+            _at, _, rest = rest.partition(" ")
             level, _, message = rest.partition(" ")
             if mark == SLOT_MARK:
                 _log.log(logging.getLevelNamesMapping().get(level, logging.WARNING), "%s", message)

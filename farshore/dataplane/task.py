@@ -35,6 +35,7 @@ from farshore.errors import FarshoreError, Fenced, KafkaError, MalformedRecord
 from farshore.kafka.internal_topics.tail import Tail
 from farshore.kafka.raw import At, Dial, ProducerIdentity, RawCluster
 from farshore.kafka.raw_connection import log_in
+from farshore.log_times import UtcFormatter
 from farshore.model import Flow, TopicPartition
 
 _log = logging.getLogger(__name__)
@@ -101,9 +102,12 @@ class Outcome:
 
 
 def _log_as(flow: Flow) -> None:
-    """Lines carry the name of the flow: Spark uses Python workers again, for slots of other flows too."""
-    line = f"{SLOT_MARK} %(levelname)s {str(flow).replace('%', '%%')}: %(message)s"
-    logging.basicConfig(level=logging.INFO, format=line, force=True)
+    """Lines carry the time in UTC, as the driver's do, and the name of the flow: Spark uses Python workers again, for
+    slots of other flows too."""
+    line = f"{SLOT_MARK} %(asctime)s %(levelname)s {str(flow).replace('%', '%%')}: %(message)s"
+    handler = logging.StreamHandler()
+    handler.setFormatter(UtcFormatter(line))
+    logging.basicConfig(level=logging.INFO, handlers=[handler], force=True)
     logging.getLogger("aiokafka").setLevel(logging.CRITICAL)
 
 

@@ -15,6 +15,7 @@ from farshore.driver.parts import FlowWork, Held, Upkeep
 from farshore.driver.replication import Replication
 from farshore.driver.watching import TopicWatch
 from farshore.kafka.raw import RawCluster
+from farshore.words import counted
 
 _log = logging.getLogger(__name__)
 
@@ -90,7 +91,9 @@ class FlowTopics:
         if is_board:
             self.boards_lost += 1
         if purpose == TopicPurpose.POSITIONS and partitions != self._held.positions_partitions:
-            self.resized = f"{text}, with {partitions} partitions instead of {self._held.positions_partitions}"
+            self.resized = (
+                f"{text}, with {counted(partitions, 'partition')} instead of {self._held.positions_partitions}"
+            )
         if replication is not None:
             replication.generation.tell(notice)
             if is_board:

@@ -197,7 +197,7 @@ class Generation:
                 try:
                     await self._plan()
                 except KafkaError as error:
-                    _log.warning("%s", error)
+                    _log.warning("%s: %s", self._order.flow, error)
             await self._pause()
         await asyncio.Event().wait()
 
@@ -246,7 +246,7 @@ class Generation:
             now = asyncio.get_running_loop().time()
             self._named = {each: self._named.get(each, now) for each in lease.attempts}
         except KafkaError as error:
-            _log.warning("%s", error)
+            _log.warning("%s: %s", self._order.flow, error)
 
     @property
     def superseded(self) -> bool:

@@ -13,6 +13,7 @@ from typing import NamedTuple
 from farshore.dataplane.rewriting import is_another
 from farshore.kafka.raw import ClusterMetadata
 from farshore.kafka.raw_errors import NONE, UNKNOWN_TOPIC_OR_PARTITION
+from farshore.words import counted
 
 
 class Topic(NamedTuple):
@@ -98,4 +99,4 @@ class KnownTopics:
         if len(known) < 2 or not all(found.topics[name] is None or self._is_another(name, found) for name in known):
             return None
         # All of our own, while nothing was copied yet, may have been deleted by hand: it comes to the same.
-        return f"none of its {len(known)} topics of this flow is there any more"
+        return f"none of its {counted(len(known), 'topic')} of this flow is there any more"
