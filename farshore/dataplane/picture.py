@@ -43,7 +43,8 @@ class Picture:
     `lease_at`, `reported_at` and `upkeep_at` are when the lease, each slot's report and the upkeep's were written, by
     their writers' clocks; `heard_at` is when each slot's report was heard here, by the monotonic clock of this process.
     A reader in another thread finds both times of every report that it sees. `lease_records` has the newest record of
-    each generation and holder, with when it was heard.
+    each generation and holder, with when it was heard. `copied_before` has the records and bytes, by generation, of the
+    attempts of slots after which another was heard.
     """
 
     clock: Clock = SYSTEM_CLOCK
@@ -54,6 +55,7 @@ class Picture:
     reports: dict[int, board.Report] = field(default_factory=dict)
     reported_at: dict[int, float] = field(default_factory=dict)
     heard_at: dict[int, float] = field(default_factory=dict)
+    copied_before: dict[int, tuple[int, int]] = field(default_factory=dict)
     counted_gaps: dict[TopicPartition, board.Gaps] = field(default_factory=dict)
     single_gaps: dict[TopicPartition, dict[int, board.Gap]] = field(default_factory=dict)
     notices: dict[tuple[str, str], board.Notice] = field(default_factory=dict)
@@ -84,6 +86,7 @@ class Picture:
             case board.Plan():
                 self.plans[entry.slot] = entry
             case board.Report():
+                self._count_the_attempt_before(entry)
                 self.reported_at[entry.slot] = record.timestamp_ms / 1000
                 self.heard_at[entry.slot] = self.clock.monotonic()
                 self.reports[entry.slot] = entry
@@ -103,6 +106,19 @@ class Picture:
                 self.end = entry
             case _:
                 pass
+
+    def _count_the_attempt_before(self, new: board.Report) -> None:
+        before = self.reports.get(new.slot)
+        if before is not None and before.generation == new.generation and before.attempt < new.attempt:
+            records, size = self.copied_before.get(new.generation, (0, 0))
+            self.copied_before[new.generation] = records + before.records, size + before.bytes
+
+    def copied(self, generation: int) -> tuple[int, int]:
+        """How many records and bytes the slots of a generation have copied, as far as it was heard: in all attempts.
+        From any thread."""
+        records, size = self.copied_before.get(generation, (0, 0))
+        present = [report for report in list(self.reports.values()) if report.generation == generation]
+        return records + sum(each.records for each in present), size + sum(each.bytes for each in present)
 
     @property
     def gaps(self) -> dict[TopicPartition, board.Gaps]:

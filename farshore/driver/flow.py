@@ -62,6 +62,7 @@ class FlowDriver:
         self._state = FlowState.STARTING
         self._words = self._state.value
         self._number = 0
+        self._copied_before = 0, 0
         self._was_held = self._is_held = False
         self._handed_back = False
         self._lost, self._checked, self._ending = False, True, False
@@ -95,21 +96,29 @@ class FlowDriver:
     def status(self) -> FlowStatus:
         flow, replication, upkeep = str(self._flow), self.replication, self._upkeep
         passes = tuple(upkeep.states) if upkeep is not None else ()
+        records, size = self._copied
         if replication is None:
-            return FlowStatus(flow, self._words, passes=passes)
-        reports, backlog = replication.reports, replication.backlog
+            return FlowStatus(flow, self._words, records=records, bytes=size, passes=passes)
+        backlog = replication.backlog
         return FlowStatus(
             flow,
             self._words,
             replication.slots,
-            sum(report.records for report in reports),
-            sum(report.bytes for report in reports),
+            records,
+            size,
             backlog.offsets,
             backlog.seconds,
             replication.uncopied,
             tuple(replication.troubles),
             passes,
         )
+
+    @property
+    def _copied(self) -> tuple[int, int]:
+        """Records and bytes, in all holdings of this process."""
+        (records, size), replication = self._copied_before, self.replication
+        now = replication.copied if replication is not None else (0, 0)
+        return records + now[0], size + now[1]
 
     @property
     def figures(self) -> FlowFigures:
@@ -133,7 +142,8 @@ class FlowDriver:
     async def run(self) -> None:
         """Until `stop`, or it is done, or has failed for good."""
         while not self._stopping.is_set():
-            self.replication = None  # of the last holding, whose figures were to be seen until now
+            # That of the last holding, whose figures were to be seen until now.
+            self.replication, self._copied_before = None, self._copied
             if self._state is FlowState.STOPPED:
                 self._is(FlowState.STARTING)
             try:

@@ -176,6 +176,11 @@ class Replication:
         return [report for report in list(self._picture.reports.values()) if report.generation == number]
 
     @property
+    def copied(self) -> tuple[int, int]:
+        """Records and bytes, of all attempts of our slots."""
+        return self._picture.copied(self._taken.generation)
+
+    @property
     def heard(self) -> tuple[int, tuple[tuple[board.Report, float], ...]]:
         """How many slots are planned, and the newest report of each that has reported, with its age in seconds."""
         slots, reports, heard_at = self.slots, self.reports, self._picture.heard_at
@@ -327,8 +332,11 @@ class Replication:
         """Until cancelled. Raises KafkaError if others cannot be kept from writing, where exactly-once needs that, or,
         with `once`, if topics cannot be looked for; and what is a fault of our own."""
         self._watching = asyncio.create_task(self._backlog.run())
+        await self._begin()
         await self._fence()
         while True:
+            if self._running is None and self._is_time_to_look():
+                await self._begin()
             if self._watching.done():
                 self._watching.result()
             if self._running is not None and self._running.done():
@@ -511,7 +519,8 @@ class Replication:
         return assigned
 
     async def _begin(self) -> bool:
-        """Whether a lease could be given: without one nothing is started, and it is tried again soon."""
+        """Whether a lease could be given: without one nothing is started, and it is tried again soon. It comes before
+        the first look for topics: whatever becomes of that, the board tells that the flow is held."""
         try:
             await self.generation.start()
         except KafkaError as error:

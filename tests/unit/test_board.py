@@ -281,3 +281,19 @@ def test_the_key_of_a_counted_gap_is_read_or_refused(key: bytes) -> None:
     assert board.Reader().read(b"gap a-b-0 17", None) == board.CountedGap(TopicPartition("a-b", 0), 17)
     with pytest.raises(MalformedRecord):
         board.Reader().read(key, None)
+
+
+def test_what_slots_have_copied_counts_for_all_their_attempts() -> None:
+    picture = Picture()
+    reports = [
+        board.Report(0, 3, "running", records=10, bytes=100),
+        board.Report(0, 3, "running", records=20, bytes=200),
+        board.Report(0, 3, "running", records=5, bytes=50, attempt=1),
+        board.Report(1, 3, "running", records=1, bytes=10),
+        board.Report(2, 2, "running", records=7, bytes=70),
+    ]
+    for offset, record in enumerate(board_records("board", reports)):
+        picture.hear("board", Record(0, offset, record.key, record.value))
+    assert picture.copied(3) == (26, 260)
+    assert picture.copied(2) == (7, 70)
+    assert picture.copied(4) == (0, 0)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import math
+import re
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 
@@ -14,14 +15,16 @@ from test_driver_generation import BOOKS, CLIENT, Job
 
 from farshore.clock import SYSTEM_CLOCK
 from farshore.control.topics import TopicFailure, TopicSync
+from farshore.dataplane import board
 from farshore.dataplane.assignment import Copied, Limits
-from farshore.dataplane.picture import Picture
+from farshore.dataplane.picture import Picture, read_picture
 from farshore.dataplane.task import Order, _log_as
 from farshore.driver.cores import Cores, slots_at_most
 from farshore.driver.replication import Copies, Replication
 from farshore.driver.slot_jobs import OnEnd, OrderOf
 from farshore.driver.takeover import Taken
 from farshore.errors import Unreachable
+from farshore.kafka.internal_topics.reader import read_topic
 from farshore.model import Flow, TopicPartition
 
 FLOW = Flow("A", "B")
@@ -156,6 +159,57 @@ def test_a_lookup_that_fails_and_topics_that_are_refused_show_until_they_are_wel
     assert told == ["A->B: topics cannot be looked for: A: list of topics: no answer within 5 s"]
 
 
+def test_the_board_tells_that_a_flow_is_held_though_its_topics_cannot_be_looked_for() -> None:
+    async def look(_: frozenset[str]) -> TopicSync:
+        raise Unreachable("A: list of topics: not allowed", cluster="A")
+
+    async def run() -> None:
+        async with PlayedBroker("board").cluster() as target:
+            copies = Copies(
+                order, look, lambda one, _: Copied(one, one), new_job, lambda: target, 4, 4, Cores(4),
+                refresh_seconds=600.0,
+            )  # fmt: skip
+            replication = Replication(
+                FLOW, copies, Taken(Picture(), 3, "ours"), order(3),
+                target=target, picture=Picture(), may_lease=lambda: True, clock=SYSTEM_CLOCK,
+            )  # fmt: skip
+            running = asyncio.create_task(replication.run())
+            reader, leases = board.Reader(), 0
+            while leases < 3:
+                await asyncio.sleep(0.1)
+                said = [reader.read(e.key, e.value) for e in await read_topic(target, "board", 1, patience=5)]
+                leases = said.count(board.Lease(3, holder="ours"))
+            assert replication.lookup_failure == "A: list of topics: not allowed"
+            running.cancel()
+            await asyncio.gather(running, return_exceptions=True)
+            await replication._stop(asyncio.get_running_loop().time() + 5)
+            read = await read_picture(target, "board", SYSTEM_CLOCK)
+            assert read.lease == board.Lease(3, stop=True, over=True, holder="ours")
+
+    asyncio.run(asyncio.wait_for(run(), 20))
+
+
+def test_what_is_copied_is_told_with_the_bound_on_slots_and_its_rule() -> None:
+    async def look(_: frozenset[str]) -> TopicSync:
+        return TopicSync({TopicPartition("orders", n): TopicPartition("A.orders", n) for n in range(3)})
+
+    async def run() -> None:
+        async with PlayedBroker("board").cluster() as target:
+            copies = Copies(order, look, lambda one, _: Copied(one, one), new_job, lambda: target, 2, 2, Cores(2))
+            replication = Replication(
+                FLOW, copies, Taken(Picture(), 3, "ours"), order(3),
+                target=target, picture=Picture(), may_lease=lambda: True, clock=SYSTEM_CLOCK,
+            )  # fmt: skip
+            await replication._look()
+            assert replication.shares == "3 partitions in 2 slots (up to 2: tasks.max)"
+            copies.cores.total = 1
+            await replication._plan()
+            assert replication.shares == "3 partitions in 1 slot (up to 1: Spark has 1 core for all flows)"
+            await replication._stop(asyncio.get_running_loop().time() + 3)
+
+    asyncio.run(asyncio.wait_for(run(), 20))
+
+
 def test_lines_of_a_python_worker_that_is_used_again_carry_the_name_of_its_present_flow(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
@@ -169,9 +223,10 @@ def test_lines_of_a_python_worker_that_is_used_again_carry_the_name_of_its_prese
     finally:
         root.handlers[:] = before
         root.setLevel(level)
-    assert capsys.readouterr().err.splitlines() == [
-        "farshore: WARNING A->B: slot 3", "farshore: WARNING C->50%d: slot 3"
-    ]  # fmt: skip
+    time = r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ"
+    first, second = capsys.readouterr().err.splitlines()
+    assert re.fullmatch(f"farshore: {time} WARNING A->B: slot 3", first)
+    assert re.fullmatch(f"farshore: {time} WARNING C->50%d: slot 3", second)
 
 
 def test_the_number_of_slots_comes_with_its_rule(monkeypatch: pytest.MonkeyPatch) -> None:
