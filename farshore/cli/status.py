@@ -18,8 +18,8 @@ from farshore.ops.sight import State
 from farshore.ops.status import FlowStatus, SlotStatus, counts, data, moment, status_of
 
 _STYLES = {
-    State.RUNNING: "bold green", State.IDLE: "bold green", State.WAITING: "bold red", State.LAPSED: "bold red",
-    None: "bold red",
+    State.RUNNING: "bold green", State.IDLE: "bold green", State.WAITING: "bold red", State.PAUSED: "bold red",
+    State.LAPSED: "bold red", None: "bold red",
 }  # fmt: skip
 _TROUBLES_SHOWN = 50
 
@@ -33,7 +33,7 @@ def status(
 ) -> None:
     """Show how flows stand: who copies, how far behind, what is in trouble, what was never copied.
 
-    The exit code is 1 if any flow is lapsed, waiting, in trouble or cannot be asked about.
+    The exit code is 1 if any flow is lapsed, waiting, paused, in trouble or cannot be reached.
     """
     flows = status_of(flows_meant(load(config, secrets_dir=secrets, jaas=jaas), flow))
     if as_json:
@@ -55,8 +55,8 @@ def _show(console: Console, flow: FlowStatus) -> None:
     console.print(
         Text.assemble((flow.flow, "bold cyan"), "  ", (state, _STYLES.get(flow.state, "bold")), since, generation)
     )
-    if flow.unreadable:
-        console.print(Text(flow.unreadable, style="red"), soft_wrap=True)
+    if flow.problem:
+        console.print(Text(f"problem: {flow.problem}", style="red"), soft_wrap=True)
     _show_slots(console, flow)
     _show_troubles(console, flow)
     if flow.upkeep is not None and flow.state is not None and flow.state.at_work:

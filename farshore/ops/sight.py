@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -35,7 +36,10 @@ class State(StrEnum):
     IDLE = "nothing to copy"
     """Somebody has it, and looks after all but records, of which there are none to copy."""
     WAITING = "waiting"
-    """Somebody has it, but nothing is copied just now: no slot is there, or all that it has is in trouble."""
+    """A driver has it, but nothing is copied just now: topics cannot be looked for, no slot is there, or all that it
+    has is in trouble."""
+    PAUSED = "paused"
+    """Its driver lives, but has lost the lock, and gives no lease until it holds it again."""
     STOPPING = "stopping"
     STOPPED = "stopped"
     HANDED_BACK = "handed back"
@@ -45,8 +49,8 @@ class State(StrEnum):
 
     @property
     def at_work(self) -> bool:
-        """Somebody has the flow and goes on with it, which whoever is stopping does not."""
-        return self in (State.RUNNING, State.WAITING, State.IDLE)
+        """A driver has the flow and goes on with it, which one that is stopping does not."""
+        return self in (State.RUNNING, State.WAITING, State.PAUSED, State.IDLE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,24 +70,39 @@ class Sight:
         return max(self.picture.lease_at, self.picture.upkeep_at)
 
 
-def look(flow: FlowSettings, listen: float = 60.0, on_read: Callable[[], None] = lambda: None) -> Sight:
+def look(flow: FlowSettings, listen: float = 60.0, *, listen_until: float = math.inf) -> Sight:
     """Read the board, and listen whether its holder still has the flow: as long as that may be silent, but `listen`
-    seconds at most. `on_read` is called when the board was read. Changes nothing. Raises KafkaError where the board
-    cannot be read.
+    seconds at most. Changes nothing. Raises KafkaError where the board cannot be read.
+
+    With `listen_until`, by the monotonic clock, it ends sooner where need be. Then the clocks have to do: the holder
+    counts as heard if it has written, by them, no longer ago than it may be silent.
     """
     topic = board_topic(flow.flow.source)
     if topic not in target_cluster(flow).topics():
         return Sight(State.NEVER, Picture())
     with watching(flow) as picture:
         earlier = read_board(flow)
-        on_read()
         if state_of(earlier, Picture()) is State.LAPSED:
             leased = _kept_up(earlier) <= _leased(earlier)
             silent = LAPSED_AFTER_SECONDS if leased else _UPKEEP_LAPSED_AFTER_SECONDS
-            wait_until(lambda: _heard(picture, leased), min(silent, listen))
+            wait_until(lambda: _heard(picture, leased), min(silent, listen, listen_until - time.monotonic()))
         heard = replace(picture)
         picture.begin_with(earlier)
+        if listen_until < math.inf:
+            heard = with_recent(heard, picture, time.time())
         return Sight(state_of(picture, heard), picture)
+
+
+def with_recent(heard: Picture, picture: Picture, now: float) -> Picture:
+    """What was heard, and what was said so lately that its writer may have been silent since. `now` is by a clock like
+    that of the writer. Pure."""
+    leased = abs(now - picture.lease_at) < LAPSED_AFTER_SECONDS
+    kept_up = abs(now - picture.upkeep_at) < _UPKEEP_LAPSED_AFTER_SECONDS
+    return replace(
+        heard,
+        lease=heard.lease or (picture.lease if leased else None),
+        upkeep=heard.upkeep or (picture.upkeep if kept_up else None),
+    )
 
 
 def read_board(flow: FlowSettings) -> Picture:
@@ -95,7 +114,7 @@ def read_board(flow: FlowSettings) -> Picture:
 def state_of(picture: Picture, heard: Picture) -> State:
     """`heard` is what was said just now. Pure.
 
-    Who copies gives leases. Who does not, tells of his upkeep alone, under a generation without a lease.
+    A driver that copies gives leases. One that does not tells of its upkeep alone, under a generation without a lease.
     """
     lease, upkeep = picture.lease, picture.upkeep
     if upkeep is not None and _kept_up(picture) > _leased(picture):
@@ -107,11 +126,18 @@ def state_of(picture: Picture, heard: Picture) -> State:
     if lease.over:
         return State.HANDED_BACK if _was_handed_back(picture, lease.generation) else State.STOPPED
     if heard.lease is None:
-        return State.LAPSED
+        return State.PAUSED if heard.upkeep is not None and _only_keeps_up(picture) else State.LAPSED
     if lease.stop:
         return State.STOPPING
     planned = any(plan.generation == lease.generation and plan.copied for plan in picture.plans.values())
     return State.RUNNING if planned else State.IDLE
+
+
+def _only_keeps_up(picture: Picture) -> bool:
+    """Whether a driver tells of its upkeep long after its last lease, by its own clock."""
+    upkeep = picture.upkeep
+    is_its_own = upkeep is not None and not upkeep.over and upkeep.generation == _leased(picture)
+    return is_its_own and picture.upkeep_at > picture.lease_at + LAPSED_AFTER_SECONDS
 
 
 def _was_handed_back(picture: Picture, generation: int) -> bool:

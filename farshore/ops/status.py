@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
 import time
 from collections.abc import Iterator, Sequence
@@ -14,19 +15,24 @@ from farshore.dataplane import board
 from farshore.dataplane.backlog import TRUE_FOR_SECONDS, UNKNOWN, Backlog
 from farshore.dataplane.flushing import TROUBLES_TOLD
 from farshore.dataplane.picture import Picture
-from farshore.errors import KafkaError
+from farshore.errors import FarshoreError, KafkaError
+from farshore.kafka.internal_topics.blocking import on_cluster
+from farshore.kafka.raw import RawCluster
 from farshore.model import TopicPartition
 from farshore.naming import board_topic
 from farshore.ops.backlog import backlogs_of, has_run
 from farshore.ops.sight import LAPSED_AFTER_SECONDS, Sight, State, look
+from farshore.words import counted
 
 NOT_STARTED = "planned, not started"
 """The state of a slot that is planned, and has not been heard of: Spark has no core for it, or is about to start it."""
 
 _ANSWER_SECONDS = 5.0
-_LISTEN_SECONDS = 30.0
-_SPARE_SECONDS, _LEAST_SECONDS = 0.5, 2.0
-"""To ask for the lag there is what is left of the time for an answer, or at least the second."""
+"""For all of it, whatever is dead."""
+_LISTEN_SECONDS, _SOURCE_SECONDS, _SPARE_SECONDS = 3.3, 4.0, 0.3
+"""Of that, from the start on: until when it listens whether a driver lives, and within what time the source is to
+answer. At the end there is some to spare for connections to be closed."""
+_TOPICS_PASS = "topics"
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +50,8 @@ class SlotStatus:
 
 @dataclass(frozen=True, slots=True)
 class FlowStatus:
-    """`since` is when it was last heard of, unless somebody has it. `unreadable` says why nothing is known of it.
+    """`since` is when it was last heard of, unless a driver has it. `unreadable` says why nothing is known of it,
+    `unreachable` why its source cannot be reached, where no driver can tell.
 
     Slots and upkeep are those of the last generation, also when that is over.
     """
@@ -58,10 +65,11 @@ class FlowStatus:
     gaps: tuple[board.Gaps, ...] = ()
     notices: tuple[board.Notice, ...] = ()
     unreadable: str | None = None
+    unreachable: str | None = None
 
     @property
     def troubles(self) -> list[board.TroubleReport]:
-        """What ails partitions, the oldest first; nothing does any more once nobody copies them."""
+        """What ails partitions, the oldest first; nothing does any more once no driver has them."""
         if self.state not in (State.RUNNING, State.WAITING):
             return []
         found = (trouble for slot in self.slots for trouble in slot.report.troubles)
@@ -80,63 +88,77 @@ class FlowStatus:
     @property
     def problem(self) -> str | None:
         """Why it is not as it should be; None also for a flow that was stopped or handed back, or never run."""
-        if self.unreadable is not None:
-            return self.unreadable
+        return self.unreadable or "; ".join(self._problems()) or None
+
+    def _problems(self) -> Iterator[str]:
         if self.state is State.LAPSED:
-            return f"nothing has been heard of it since {moment(self.since)}"
-        if self.state not in (State.RUNNING, State.WAITING):
-            return None
+            yield f"nothing has been heard of it since {moment(self.since)}"
+        if self.state is State.PAUSED:
+            yield "its driver has lost the lock, and waits to hold it again"
+        if self.unreachable is not None:
+            yield f"its source cannot be reached: {self.unreachable}"
+        if self.state in (State.RUNNING, State.WAITING):
+            yield from self._ailing_slots()
+        if self.state is not None and self.state.at_work and self.upkeep is not None:
+            passes = self.upkeep.passes
+            yield from (f"{each.name}: {each.reason}" for each in passes if each.degraded_since is not None)
+            if self.state is State.WAITING and any(each.name == _TOPICS_PASS and each.took is None for each in passes):
+                yield "topics are being looked for"
+
+    def _ailing_slots(self) -> Iterator[str]:
+        all_slots = counted(len(self.slots), "slot")
         silent = sum(slot.silent_since is not None for slot in self.slots)
         if silent:
-            return f"{silent} of {len(self.slots)} slot{'' if len(self.slots) == 1 else 's'} silent"
+            yield f"{silent} of {all_slots} silent"
         waiting = [slot.report for slot in self.slots if not slot.started]
         if waiting:
             partitions = sum(report.partitions for report in waiting)
-            slots = f"{len(waiting)} of {len(self.slots)} slots {NOT_STARTED}"
-            return f"{slots}: {partitions} partition{' is' if partitions == 1 else 's are'} not copied"
-        return f"partitions in trouble: {len(self.troubles)}" if self.troubles else None
+            left = f"{counted(partitions, 'partition')} {'is' if partitions == 1 else 'are'} not copied"
+            yield f"{len(waiting)} of {all_slots} {NOT_STARTED}: {left}"
+        if self.troubles:
+            yield f"partitions in trouble: {len(self.troubles)}"
 
 
 def status_of(flows: Sequence[FlowSettings]) -> list[FlowStatus]:
-    """All flows are asked about at the same time; raises nothing. A cluster that does not answer is not waited for
-    longer than some seconds; to hear whether a driver has lapsed takes as long as it may be silent."""
+    """All flows are asked about at the same time; raises nothing. What does not answer is not waited for longer than
+    some seconds."""
     asked = [_Asked(flow) for flow in flows]
     give_up_at = time.monotonic() + _ANSWER_SECONDS
     return [each.answer(give_up_at) for each in asked]
 
 
 class _Asked:
-    """About one flow, in a thread that nothing waits for at the end of the program."""
+    """About one flow, in threads that nothing waits for at the end of the program."""
 
     def __init__(self, flow: FlowSettings) -> None:
         self._flow = flow
         self._began = time.monotonic()
         self._found: FlowStatus | None = None
-        self._was_read = threading.Event()
+        self._source = _Source(flow)
         self._thread = threading.Thread(target=self._ask, name=f"status of {flow.flow}", daemon=True)
         self._thread.start()
 
     def answer(self, give_up_at: float) -> FlowStatus:
-        if self._was_read.wait(max(0.0, give_up_at - time.monotonic())):
-            self._thread.join(_LISTEN_SECONDS)
-        if self._found is not None:
-            return self._found
-        target = self._flow.flow.target
-        return FlowStatus(
-            str(self._flow.flow), None, unreadable=f"{target}: no answer within {_ANSWER_SECONDS:.0f} s: is it there?"
-        )
+        self._thread.join(max(0.0, give_up_at - time.monotonic()))
+        found = self._found
+        if found is None:
+            said = f"{self._flow.flow.target}: no answer within {_ANSWER_SECONDS:.0f} s: is it there?"
+            return FlowStatus(str(self._flow.flow), None, unreadable=said)
+        if found.state in (State.NEVER, State.STOPPED, State.LAPSED):
+            self._source.wait(max(0.0, give_up_at - time.monotonic()))
+            return replace(found, unreachable=self._source.failure)
+        return found
 
     def _ask(self) -> None:
         try:
-            sight = look(self._flow, on_read=self._was_read.set)
+            sight = look(self._flow, listen_until=self._began + _LISTEN_SECONDS)
             if sight.state is State.NEVER and has_run(self._flow):
                 self._found = FlowStatus(str(self._flow.flow), None, unreadable=self._without_board)
             else:
-                self._found = self._with_backlogs(summary(str(self._flow.flow), sight))
+                self._found = summary(str(self._flow.flow), sight)
+                self._found = self._with_backlogs(self._found)
         except KafkaError as error:
-            self._found = FlowStatus(str(self._flow.flow), None, unreadable=str(error))
-        finally:
-            self._was_read.set()
+            self._found = self._found or FlowStatus(str(self._flow.flow), None, unreadable=str(error))
 
     @property
     def _without_board(self) -> str:
@@ -152,9 +174,44 @@ class _Asked:
         if not unknown:
             return found
         left = self._began + _ANSWER_SECONDS - _SPARE_SECONDS - time.monotonic()
-        asked = backlogs_of(self._flow, unknown, max(_LEAST_SECONDS, left))
+        if left <= 0 or self._source.failure is not None:
+            return found
+        asked = backlogs_of(self._flow, unknown, left)
         slots = (replace(s, backlog=asked.get(s.report.slot, s.backlog)) for s in found.slots)
         return replace(found, slots=tuple(slots))
+
+
+class _Source:
+    """Whether the source of a flow answers, asked in a thread. `failure` says why not; None also while that is open, or
+    where the flow does not need it."""
+
+    def __init__(self, flow: FlowSettings) -> None:
+        self.failure: str | None = None
+        self._flow = flow
+        checkpoint = flow.checkpoint
+        self._thread: threading.Thread | None = None
+        if flow.copies or (checkpoint is not None and not checkpoint.paused):
+            self._thread = threading.Thread(target=self._ask, name=f"source of {flow.flow}", daemon=True)
+            self._thread.start()
+
+    def wait(self, seconds: float) -> None:
+        if self._thread is not None:
+            self._thread.join(seconds)
+
+    def _ask(self) -> None:
+        alias = self._flow.flow.source
+        try:
+            on_cluster(self._flow.side(alias).admin.connection, alias, _is_there)
+        except TimeoutError:
+            self.failure = f"{alias}: no answer within {_SOURCE_SECONDS:.0f} s"
+        except FarshoreError as error:
+            self.failure = str(error)
+
+
+async def _is_there(cluster: RawCluster) -> None:
+    """Raises KafkaError, TimeoutError."""
+    async with asyncio.timeout(_SOURCE_SECONDS):
+        await cluster.metadata([])
 
 
 def summary(flow: str, sight: Sight) -> FlowStatus:
@@ -162,17 +219,25 @@ def summary(flow: str, sight: Sight) -> FlowStatus:
     picture = sight.picture
     gone = sight.state in (State.STOPPED, State.HANDED_BACK, State.LAPSED)
     slots = tuple(_slots(sight.generation, picture, sight.state))
-    state = State.WAITING if sight.state is State.RUNNING and not any(map(_copies, slots)) else sight.state
+    upkeep = picture.upkeep if picture.upkeep and picture.upkeep.generation == sight.generation else None
+    stuck = sight.state is State.RUNNING and not any(map(_copies, slots))
+    blind = sight.state is State.IDLE and _is_looking(upkeep)
     return FlowStatus(
         flow,
-        state,
+        State.WAITING if stuck or blind else sight.state,
         sight.heard_at if gone else None,
         sight.generation,
         slots,
-        picture.upkeep if picture.upkeep and picture.upkeep.generation == sight.generation else None,
+        upkeep,
         tuple(picture.gaps[partition] for partition in sorted(picture.gaps)),
         tuple(sorted(picture.notices.values(), key=lambda notice: notice.at)),
     )
+
+
+def _is_looking(upkeep: board.Upkeep | None) -> bool:
+    """Whether it is not known what there is to copy: topics were not found yet, or not all of them could be."""
+    passes = upkeep.passes if upkeep is not None else ()
+    return any(each.name == _TOPICS_PASS and (each.took is None or each.degraded_since is not None) for each in passes)
 
 
 def _slots(generation: int, picture: Picture, state: State) -> list[SlotStatus]:
@@ -216,9 +281,9 @@ def counts(upkeep: board.Upkeep) -> Iterator[str]:
     if upkeep.heartbeat_age is not None:
         yield f"last heartbeat {upkeep.heartbeat_age:,.1f} s old"
     if upkeep.groups:
-        yield f"{upkeep.groups:,} {'group' if upkeep.groups == 1 else 'groups'} followed"
+        yield f"{counted(upkeep.groups, 'group')} followed"
     for reason, count in upkeep.skipped:
-        yield f"{count:,} group offset{'' if count == 1 else 's'} not written: {reason}"
+        yield f"{counted(count, 'group offset')} not written: {reason}"
 
 
 def data(flows: Sequence[FlowStatus]) -> dict[str, Any]:
@@ -233,6 +298,7 @@ def _flow_data(status: FlowStatus) -> dict[str, Any]:
         "since": moment(status.since),
         "generation": status.generation,
         "unreadable": status.unreadable,
+        "unreachable": status.unreachable,
         "problem": status.problem,
         "lag": status.backlog.offsets,
         "lag_seconds": status.backlog.seconds,

@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 import json
+import socket
+import threading
+import time
 from dataclasses import replace
 from typing import Any
 
+import pytest
 from configs import CLUSTERS, ONE_FLOW, ReadText, flow_of, read_text
 
 from farshore.dataplane import board
 from farshore.dataplane.assignment import Copied, Gap
+from farshore.dataplane.backlog import Backlog
 from farshore.dataplane.picture import Picture
 from farshore.model import TopicPartition
+from farshore.ops import status as asking
 from farshore.ops.handing_back import how_to_start
-from farshore.ops.sight import Sight, State, state_of
+from farshore.ops.sight import Sight, State, state_of, with_recent
 from farshore.ops.status import NOT_STARTED, counts, data, summary
 
 __all__ = ["read_text"]
@@ -107,6 +113,105 @@ def test_a_slot_that_is_planned_and_was_never_heard_is_not_started_and_without_a
     assert status.backlog.offsets is None
 
 
+def kept_up(**fields: Any) -> board.Upkeep:
+    """Of generation 3, with a pass that looks for topics."""
+    found = board.PassReport("topics", 600.0, None, None, 1.0, 0.5)
+    return board.Upkeep(3, (replace(found, **fields),))
+
+
+def test_a_driver_that_cannot_look_for_topics_waits_and_says_why() -> None:
+    failing = kept_up(degraded_since=5.0, reason="A: list of topics: not allowed")
+    held = Picture(lease=board.Lease(3), lease_at=100.0, upkeep=failing, upkeep_at=99.0)
+    status = summary("A->B", Sight(state_of(held, held), held))
+    assert (status.state, status.problem) == (State.WAITING, "topics: A: list of topics: not allowed")
+    assert State.WAITING.at_work, "so that its upkeep is shown"
+    looking = replace(held, upkeep=kept_up(last_run=None, took=None))
+    status = summary("A->B", Sight(state_of(looking, looking), looking))
+    assert (status.state, status.problem) == (State.WAITING, "topics are being looked for")
+    found = replace(held, upkeep=kept_up())
+    status = summary("A->B", Sight(state_of(found, found), found))
+    assert (status.state, status.problem) == (State.IDLE, None)
+
+
+def test_a_pass_that_is_degraded_is_a_problem_of_a_flow_that_runs() -> None:
+    well = Picture(
+        lease=board.Lease(3), plans=planned(3), reports={0: report(0)}, lease_at=100.0, reported_at={0: 99.0},
+        upkeep=kept_up(degraded_since=5.0, reason="orders: A.orders has 3 partitions, orders 2"),
+    )  # fmt: skip
+    status = summary("A->B", Sight(State.RUNNING, well))
+    said = "topics: orders: A.orders has 3 partitions, orders 2"
+    assert (status.state, status.problem) == (State.RUNNING, said)
+    assert summary("A->B", Sight(State.STOPPED, well)).problem is None, "what ailed it then is not so now"
+
+
+def test_a_driver_that_has_lost_the_lock_is_paused_and_not_lapsed() -> None:
+    paused = Picture(lease=board.Lease(3), lease_at=100.0, upkeep=board.Upkeep(3), upkeep_at=110.0)
+    heard = Picture(upkeep=board.Upkeep(3))
+    assert state_of(paused, heard) is State.PAUSED
+    assert state_of(paused, NOTHING) is State.LAPSED
+    assert state_of(replace(paused, upkeep=board.Upkeep(3, over=True)), heard) is State.LAPSED
+    assert state_of(replace(paused, upkeep_at=104.0), heard) is State.LAPSED, "what it said last, when it died"
+    problem = summary("A->B", Sight(State.PAUSED, paused)).problem
+    assert problem == "its driver has lost the lock, and waits to hold it again"
+
+
+def test_what_was_said_lately_counts_as_heard_where_there_is_no_time_to_listen() -> None:
+    running = Picture(lease=board.Lease(3), plans=planned(3), lease_at=100.0)
+    assert state_of(running, with_recent(NOTHING, running, 108.0)) is State.RUNNING
+    assert state_of(running, with_recent(NOTHING, running, 110.0)) is State.LAPSED
+    assert state_of(running, with_recent(NOTHING, running, 80.0)) is State.LAPSED, "the clocks differ"
+    assert state_of(running, with_recent(running, running, 80.0)) is State.RUNNING, "but it was heard"
+
+
+def test_a_source_that_cannot_be_reached_is_a_problem_of_a_flow_that_no_driver_has() -> None:
+    stopped = summary("A->B", Sight(State.STOPPED, Picture(lease=board.Lease(3, over=True))))
+    found = replace(stopped, unreachable="A: no answer within 4 s")
+    assert found.problem == "its source cannot be reached: A: no answer within 4 s"
+    assert data([found])["flows"][0]["unreachable"] == "A: no answer within 4 s"
+
+
+def test_status_finds_out_by_itself_that_a_source_cannot_be_reached(
+    read_text: ReadText, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with socket.socket() as closed:
+        closed.bind(("127.0.0.1", 0))  # where nothing listens
+        flow = flow_of(read_text(ONE_FLOW.replace("a:9092", f"127.0.0.1:{closed.getsockname()[1]}")))
+        sights = [Sight(State.NEVER, NOTHING), Sight(State.RUNNING, Picture(lease=board.Lease(3)))]
+        monkeypatch.setattr(asking, "look", lambda *_, **__: sights.pop(0))
+        monkeypatch.setattr(asking, "has_run", lambda _: False)
+        (never,) = asking.status_of([flow])
+        (running,) = asking.status_of([flow])
+    assert (never.state, running.unreachable) == (State.NEVER, None), "which is its driver's to tell"
+    assert "connection refused, nothing listens there" in str(never.problem)
+
+
+def test_what_takes_longer_than_the_time_for_an_answer_is_not_waited_for(
+    read_text: ReadText, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    over = threading.Event()
+    lapsed = Picture(lease=board.Lease(3), plans=planned(3), lease_at=100.0)
+
+    def ask(*_: object) -> dict[int, Backlog]:
+        over.wait(20)
+        return {}
+
+    monkeypatch.setattr(asking, "_ANSWER_SECONDS", 0.6)
+    monkeypatch.setattr(asking, "look", lambda *_, **__: Sight(State.LAPSED, lapsed))
+    monkeypatch.setattr(asking, "backlogs_of", ask)
+    monkeypatch.setattr(asking._Source, "_ask", lambda _: over.wait(20))
+    began = time.monotonic()
+    (found,) = asking.status_of([flow_of(read_text(ONE_FLOW))])
+    took = time.monotonic() - began
+    over.set()
+    assert (found.state, found.backlog.offsets) == (State.LAPSED, None)
+    assert took < 3
+
+
+def test_one_slot_is_counted_as_one() -> None:
+    status = summary("A->B", Sight(State.RUNNING, Picture(lease=board.Lease(3), plans=planned(3))))
+    assert status.problem == "1 of 1 slot planned, not started: 1 partition is not copied"
+
+
 def test_a_flow_that_was_handed_back_is_not_just_stopped() -> None:
     over = board.Lease(3, stop=True, over=True)
     assert state_of(Picture(lease=over, end=board.End(3)), NOTHING) is State.HANDED_BACK
@@ -159,7 +264,8 @@ def test_the_json_is_whole_and_its_times_are_readable() -> None:
         "since": None,
         "generation": 3,
         "unreadable": None,
-        "problem": "partitions in trouble: 1", "lag": None, "lag_seconds": None,
+        "unreachable": None,
+        "problem": "partitions in trouble: 1; topic configs: not allowed", "lag": None, "lag_seconds": None,
         "slots": [
             {
                 "slot": 0, "state": "running", "silent_since": None, "partitions": 2, "records": 9, "bytes": 90, "lag": None,
