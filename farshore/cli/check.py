@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Collection
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -17,6 +18,7 @@ from farshore.config.describe import describe, describe_finding
 from farshore.config.entries import Finding, Severity
 from farshore.driver.cores import slots_at_most
 from farshore.ops.preflight import Level, Report, preflight
+from farshore.words import counted
 
 _COLOURS = {Severity.ERROR: "bold red", Severity.WARNING: "yellow", Severity.NOTE: "dim"}
 _LEVELS: dict[Level | None, str] = {
@@ -60,13 +62,14 @@ def check(
         _print_findings(reading.findings)
         raise typer.Exit(1)
     description = describe(reading.settings)
-    _say_slots(description)
+    _say_slots(description, {str(flow.flow) for flow in reading.settings.flows if flow.copies})
     report = preflight(reading.settings) if connect else None
     if as_json:
         _print_json(description if report is None else description | {"preflight": report.data()})
     elif report is not None:
         _print_findings(reading.findings)
         _print_report(report)
+        _print_slots(description)
     else:
         _print_description(description)
         _print_findings(reading.findings)
@@ -74,11 +77,22 @@ def check(
         raise typer.Exit(1)
 
 
-def _say_slots(description: dict[str, Any]) -> None:
-    """As many as `farshore run` would have here, without a Spark master, and why no more."""
-    copying = [flow for flow in description["flows"] if flow["replicates"]]
-    for flow in copying:
-        flow["slots_at_most"], flow["slots_rule"] = slots_at_most(flow["slots_at_most"], None, len(copying))
+def _say_slots(description: dict[str, Any], copying: Collection[str]) -> None:
+    """As many as `farshore run` would have here, without a Spark master, and why no more; none for flows that are
+    paused. Elsewhere `tasks.max` alone is the rule."""
+    for flow in description["flows"]:
+        if flow["replicates"]:
+            tasks_max = flow["slots_at_most"]
+            most, rule = slots_at_most(tasks_max, None, len(copying)) if flow["flow"] in copying else (0, "paused")
+            flow["slots_at_most"], flow["slots_rule"], flow["slots_at_most_elsewhere"] = most, rule, tasks_max
+
+
+def slots_in_words(flow: dict[str, Any]) -> str:
+    most, elsewhere = flow["slots_at_most"], flow["slots_at_most_elsewhere"]
+    if not most:
+        return f"no slots ({flow['slots_rule']})"
+    more = f"; with --master elsewhere up to {elsewhere}: tasks.max" if elsewhere != most else ""
+    return f"up to {counted(most, 'slot')} ({flow['slots_rule']}{more})"
 
 
 def _print_json(data: dict[str, Any]) -> None:
@@ -98,7 +112,7 @@ def _print_findings(findings: tuple[Finding, ...]) -> None:
             )
         )
     counts = {s: sum(f.severity is s for f in findings) for s in Severity}
-    said = ", ".join(f"{n} {s}{'s' if n > 1 else ''}" for s, n in counts.items() if n)
+    said = ", ".join(counted(n, s) for s, n in counts.items() if n)
     if said:
         console.print(Text(said, style="bold red" if counts[Severity.ERROR] else ""))
 
@@ -108,6 +122,13 @@ def _print_report(report: Report) -> None:
     for line in report.lines():
         style = "bold cyan" if line.level is None and not line.text else _LEVELS.get(line.level, "")
         console.print(Text.assemble((line.label, style), line.text))
+
+
+def _print_slots(description: dict[str, Any]) -> None:
+    console = Console(file=sys.stdout, soft_wrap=True, highlight=False)
+    for flow in description["flows"]:
+        if flow["replicates"]:
+            console.print(Text.assemble((flow["flow"], "bold cyan"), f"  {slots_in_words(flow)}"))
 
 
 def _print_description(description: dict[str, Any]) -> None:
@@ -149,7 +170,7 @@ def _headline(flow: dict[str, Any]) -> str:
         return "heartbeats only" if flow["heartbeats"] else "nothing is copied"
     paused = [c["kind"] for c in flow["connectors"] if c["paused"]]
     parts = [
-        f"up to {flow['slots_at_most']} slot{'s' if flow['slots_at_most'] > 1 else ''} ({flow['slots_rule']})",
+        slots_in_words(flow),
         "exactly once" if flow["exactly_once"] else "at least once",
         f"paused: {', '.join(paused)}" if paused else "",
     ]
