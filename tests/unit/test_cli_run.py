@@ -2,15 +2,65 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+import typer
 from configs import CLUSTERS
 
+from farshore.cli.program import app
+
 PROGRAM = [sys.executable, "-c", "from farshore.cli import main; main()", "run"]
+
+
+class Ended(Exception):
+    """Before anything is started."""
+
+
+@pytest.fixture
+def started(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
+    """Runs the command in this process, up to where the flows would be started."""
+
+    def start(_: object) -> None:
+        raise Ended
+
+    monkeypatch.setattr("farshore.cli.run.find_java", lambda: None)
+    monkeypatch.setattr("farshore.cli.run.Service.start", start)
+    monkeypatch.setattr("farshore.cli.run.signal.signal", lambda *_: None)
+    monkeypatch.setattr("farshore.cli.run.log_to", lambda _, level: LEVELS.append(level))
+
+    def run_it(*arguments: str) -> None:
+        with pytest.raises(Ended):
+            typer.main.get_command(app)(["run", *arguments], standalone_mode=False)
+
+    return run_it
+
+
+LEVELS: list[int] = []
+
+
+def test_what_check_warns_of_is_in_the_log_of_run(
+    config: Path, started: Callable[..., None], caplog: pytest.LogCaptureFixture
+) -> None:
+    config.write_text(CLUSTERS + "A->B.enabled = true\nA->B.topcs = orders\n")
+    with caplog.at_level(logging.INFO):
+        started(str(config))
+    (warning,) = [each.getMessage() for each in caplog.records if "topcs" in each.getMessage()]
+    assert "mm2.properties:6" in warning
+    assert caplog.records[0].levelno == logging.WARNING
+
+
+def test_the_log_level_is_info_unless_another_is_asked_for(config: Path, started: Callable[..., None]) -> None:
+    LEVELS.clear()
+    started(str(config))
+    started(str(config), "--log-level", "debug")
+    started(str(config), "--log-level", "error")
+    assert LEVELS == [logging.INFO, logging.DEBUG, logging.ERROR]
 
 
 def run(config: Path, java_home: Path) -> subprocess.CompletedProcess[str]:
