@@ -76,8 +76,9 @@ class _View:
         return self._demo.stalled
 
     def note_lag(self) -> None:
-        for each in self._demo.status:
-            self.most_behind[each.flow] = max(each.lag or 0, self.most_behind.get(each.flow, 0))
+        """Also while the mirrors start: what is written before they copy waits too."""
+        for flow, records in self._demo.behind.items():
+            self.most_behind[flow] = max(records, self.most_behind.get(flow, 0))
 
     def tables(self) -> RenderableType:
         rates = self._rates()
@@ -115,10 +116,9 @@ def _show(console: Console, view: _View, stopping: threading.Event, seconds: flo
                 raise LocalClusterError("the mirrors have ended by themselves")
             if moving_at is None and now - started > _MOVING_WITHIN_SECONDS:
                 raise LocalClusterError(f"no records have moved in {_MOVING_WITHIN_SECONDS:.0f} s")
-            if moving_at is not None:
-                view.note_lag()
-                if seconds is not None and now - moving_at >= seconds:
-                    return
+            view.note_lag()
+            if moving_at is not None and seconds is not None and now - moving_at >= seconds:
+                return
             if console.is_terminal and now >= next_line:
                 live.update(view.tables())
                 next_line = now + 1.0

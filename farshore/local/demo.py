@@ -96,6 +96,14 @@ class Demo:
         """The mirrors have ended by themselves, which they never should."""
         return self._service is not None and self._service.done
 
+    @property
+    def behind(self) -> dict[str, int]:
+        """How many records wait, by flow; those of which it is not known are left out."""
+        flows = {f"{topic.source}->{topic.target}": topic.name for topic in TOPICS}
+        written = {writer.topic: writer.written for writer in self.writers}
+        waiting = {each.flow: waiting_for(each, written.get(flows.get(each.flow, ""), 0)) for each in self.status}
+        return {flow: records for flow, records in waiting.items() if records is not None}
+
     def start(self, tell: Callable[[str], None] = lambda _sentence: None) -> None:
         """Clusters, topics, traffic, mirrors. Raises FarshoreError. To be called from the main thread."""
         local.prepare(tell)
@@ -173,6 +181,12 @@ class Demo:
             _records(self._admins[topic.target], topic.remote, topic.partitions),
             sum(each.lag or 0 for each in self.status if each.flow == flow),
         )
+
+
+def waiting_for(flow: FlowStatus, written: int) -> int | None:
+    """Records that the flow has yet to copy: until it copies the first one, all that were written. None if that is not
+    known."""
+    return flow.lag if flow.lag is not None or flow.records else written
 
 
 def _set_variable(name: str, value: str | None) -> None:
