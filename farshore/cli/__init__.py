@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
+from pathlib import Path
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -23,11 +24,15 @@ def connect_mirror_maker() -> None:
     """The same program under MirrorMaker 2's name, with its arguments."""
     from farshore.cli.mirror_maker import meaning_of
 
-    meaning = meaning_of(sys.argv[1:], os.environ)
+    name = Path(sys.argv[0]).name
+    meaning = meaning_of(sys.argv[1:], os.environ, called=name)
+    if meaning.usage is not None:
+        print(meaning.usage)
+        sys.exit(0)
     if meaning.refusal is not None:
-        print(f"connect-mirror-maker.sh: {meaning.refusal}", file=sys.stderr)
+        print(f"{name}: {meaning.refusal}", file=sys.stderr)
         sys.exit(2)
     for note in meaning.notes:
-        print(f"connect-mirror-maker.sh: {note}", file=sys.stderr)
+        print(f"{name}: {note}", file=sys.stderr)
     os.environ.update(meaning.variables)
     main(meaning.arguments)

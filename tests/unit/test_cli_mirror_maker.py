@@ -7,8 +7,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
 from configs import ONE_FLOW
 
+from farshore.cli import connect_mirror_maker
 from farshore.cli.mirror_maker import meaning_of
 
 AGENT = "-javaagent:/opt/jmx/jmx_prometheus_javaagent-0.15.0.jar={}:/opt/jmx/kafka-connect.yaml"
@@ -43,6 +45,40 @@ def test_files_that_a_jvm_would_read_are_read() -> None:
     assert meaning.arguments == ["run", "f", "--clusters", "B", "--jaas", "/etc/jaas.conf"]
     assert meaning.variables == {"KRB5_CONFIG": "/etc/krb.conf"}
     assert meaning.notes == ["-Dfoo in KAFKA_OPTS has no effect: there is no JVM that it could be an option of"]
+
+
+def test_an_option_is_told_with_the_variable_it_stands_in() -> None:
+    notes = meaning_of(["f"], {"KAFKA_HEAP_OPTS": "-Dfoo=1", "KAFKA_OPTS": "-Dbar=2"}).notes
+    assert notes[-2:] == [
+        "-Dbar in KAFKA_OPTS has no effect: there is no JVM that it could be an option of",
+        "-Dfoo in KAFKA_HEAP_OPTS has no effect: there is no JVM that it could be an option of",
+    ]
+
+
+def test_a_trust_store_of_the_jvm_is_told_with_the_key_to_set_and_without_its_password() -> None:
+    options = "-Djavax.net.ssl.trustStore=/etc/t.jks -Djavax.net.ssl.trustStorePassword=hidden"
+    notes = meaning_of(["f"], {"KAFKA_OPTS": options}).notes
+    assert [note.partition(", for each")[0] for note in notes] == [
+        "-Djavax.net.ssl.trustStore in KAFKA_OPTS has no effect: set ALIAS.ssl.truststore.location in FILE",
+        "-Djavax.net.ssl.trustStorePassword in KAFKA_OPTS has no effect: set ALIAS.ssl.truststore.password in FILE",
+    ]
+    assert "hidden" not in "".join(notes)
+
+
+@pytest.mark.parametrize("name", ["connect-mirror-maker.sh", "connect-mirror-maker"])
+def test_help_is_no_mistake_and_the_command_speaks_under_the_name_it_was_called_by(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], name: str
+) -> None:
+    for arguments, code in ((["--help"], 0), (["f", "-h"], 0), ([], 2), (["-daemon", "f"], 2)):
+        monkeypatch.setattr(sys, "argv", [f"/opt/bin/{name}", *arguments])
+        with pytest.raises(SystemExit) as ended:
+            connect_mirror_maker()
+        assert ended.value.code == code
+        out, err = capsys.readouterr()
+        if code:
+            assert err.startswith(f"{name}: ")
+        else:
+            assert out.startswith(f"usage: {name} FILE ")
 
 
 def test_what_it_does_not_do_is_said() -> None:
