@@ -25,17 +25,19 @@ HEARTBEATS = "heartbeats"
 
 DEFAULT_POLICY = "org.apache.kafka.connect.mirror.DefaultReplicationPolicy"
 IDENTITY_POLICY = "org.apache.kafka.connect.mirror.IdentityReplicationPolicy"
-# An empty subclass of Kafka's since Kafka 3.0. Before, it renamed nothing at all, not even heartbeats, and
-# so could not tell one cluster's heartbeats from another's.
-STRIMZI_IDENTITY_POLICY = "io.strimzi.kafka.connect.mirror.IdentityReplicationPolicy"
-# Made before Kafka had such a policy. These leave every name as it is, some even that of heartbeats, which then mix
-# with the target's own; they know no cycles, as Kafka's identity policy knows none.
+# Most were made before Kafka had such a policy. These leave every name as it is, some even that of heartbeats, which
+# then mix with the target's own; they know no cycles, as Kafka's identity policy knows none.
 LIKE_IDENTITY = (
+    # An empty subclass of Kafka's since Kafka 3.0. Before, it renamed nothing at all, not even heartbeats.
+    "io.strimzi.kafka.connect.mirror.IdentityReplicationPolicy",
     "com.amazonaws.kafka.samples.CustomMM2ReplicationPolicy",
     "ch.mawileo.kafka.mm2.PrefixlessReplicationPolicy",
     "com.kafka.mirror.PrefixlessReplicationPolicy",
+    "com.bocomm.kafka.mm2.BocommReplicationPolicy",
+    # Kafka's own but for heartbeats, which it leaves to `topics.exclude`.
+    "com.redhat.mronconi.kafka.connect.mirror.IdentityReplicationPolicy",
 )
-IDENTITY_POLICIES = (IDENTITY_POLICY, STRIMZI_IDENTITY_POLICY, *LIKE_IDENTITY)
+IDENTITY_POLICIES = (IDENTITY_POLICY, *LIKE_IDENTITY)
 
 
 @dataclass(frozen=True, slots=True)

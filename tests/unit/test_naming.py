@@ -2,7 +2,7 @@ import pytest
 
 from farshore import naming
 from farshore.errors import ConfigError
-from farshore.naming import IDENTITY_POLICY, STRIMZI_IDENTITY_POLICY, policy
+from farshore.naming import IDENTITY_POLICY, LIKE_IDENTITY, policy
 
 DEFAULT = policy()
 IDENTITY = policy(IDENTITY_POLICY, source_alias="A")
@@ -47,7 +47,7 @@ def test_the_identity_policy_keeps_names_except_those_of_heartbeats() -> None:
 
 
 def test_strimzis_identity_policy_is_kafkas() -> None:
-    assert policy(STRIMZI_IDENTITY_POLICY, source_alias="A") == IDENTITY
+    assert all(policy(name, source_alias="A") == IDENTITY for name in LIKE_IDENTITY)
 
 
 def test_an_unknown_policy_is_refused_with_the_known_ones() -> None:
