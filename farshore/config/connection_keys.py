@@ -2,10 +2,24 @@
 
 from __future__ import annotations
 
+import re
+
 from farshore.config.entries import Entries, Findings, Origin
 from farshore.config.keys import CONNECTION
 from farshore.config.keys.table import Value
 from farshore.config.secret import Secret
+
+# Kafka's own expression (Utils.HOST_PORT_PATTERN): the name of a listener may stand before the host.
+_SERVER = re.compile(r"(?:[0-9a-zA-Z\-%._]*://)?(\[?)([0-9a-zA-Z\-%._:]*)\]?:([0-9]+)")
+
+
+def server_address(element: str) -> str | None:
+    """An element of `bootstrap.servers` as `host:port` or `[v6]:port`; None if it is no such thing."""
+    match = _SERVER.fullmatch(element)
+    if match is None or not match[2] or not 0 < int(match[3]) < 65536:
+        return None
+    host = f"[{match[2]}]" if ":" in match[2] else match[2]
+    return f"{host}:{int(match[3])}"
 
 
 class ConnectionKeys:
@@ -20,6 +34,11 @@ class ConnectionKeys:
         self._findings = findings
         self._origin = origin
         self._prefix = prefix
+
+    @property
+    def offline(self) -> bool:
+        """Whether secrets, stores and libraries need not be at hand."""
+        return self._findings.offline
 
     def spelled(self, name: str) -> str:
         """The key as the user writes it."""

@@ -9,7 +9,7 @@ import importlib.util
 import re
 from collections.abc import Mapping
 
-from farshore.config.connection_keys import ConnectionKeys
+from farshore.config.connection_keys import ConnectionKeys, server_address
 from farshore.config.oauth import JAAS, MskIam
 
 MODULE = "software.amazon.msk.auth.iam.IAMLoginModule"
@@ -38,9 +38,10 @@ def read_msk_iam(keys: ConnectionKeys, options: Mapping[str, str]) -> MskIam | N
         if name not in (*_OPTIONS, *_TRIED_AGAIN, *_REFUSED):
             keys.warning(JAAS, f"{JAAS}: AWS's login module has no option {name}")
     given = {field: options[name] for name, field in _OPTIONS.items() if options.get(name)}
-    regions = {match[1] for server in keys.elements("bootstrap.servers") if (match := _REGION.search(f"{server}:"))}
+    servers = keys.elements("bootstrap.servers")
+    regions = {match[1] for server in servers if (match := _REGION.search(f"{server}:"))}
     region = min(regions) if len(regions) == 1 else given.get("sts_region")
-    if region is None:
+    if region is None and servers and all(map(server_address, servers)):  # else that is what has to be mended first
         complaints.append(
             f"{JAAS}: the region of the cluster can be told neither from bootstrap.servers nor from an option: add "
             'awsStsRegion="REGION" to it'
@@ -51,7 +52,7 @@ def read_msk_iam(keys: ConnectionKeys, options: Mapping[str, str]) -> MskIam | N
         keys.absent(
             "sasl.mechanism", "AWS_MSK_IAM needs AWS's signer, here and wherever slots run: pip install 'farshore[aws]'"
         )
-    if complaints or region is None:
+    if complaints:
         return None
     profile, role_arn, role_session, role_external_id, sts_region = (given.get(field) for field in _OPTIONS.values())
-    return MskIam(region, profile, role_arn, role_session, role_external_id, sts_region)
+    return MskIam(region or "", profile, role_arn, role_session, role_external_id, sts_region)

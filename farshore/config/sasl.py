@@ -44,6 +44,8 @@ _MODULES = {
     "AWS_MSK_IAM": MSK_IAM_MODULE,
     "GSSAPI": KERBEROS_MODULE,
 }
+_PASSWORD_MODULES = frozenset({_MODULES["PLAIN"], _MODULES["SCRAM-SHA-256"]})
+"""They hand over user and password, whatever the mechanism makes of them."""
 
 
 def read_sasl(keys: ConnectionKeys) -> Sasl | None:
@@ -78,12 +80,13 @@ def _read_mechanism(keys: ConnectionKeys) -> str | None:
     if mechanism == "GSSAPI" and not kerberos_is_installed():
         given = keys.given("sasl.mechanism")
         others = ", ".join(name for name in _MODULES if name != "GSSAPI")
-        keys.error(
+        keys.absent(
             "sasl.mechanism" if given else "security.protocol",
             f"sasl.mechanism is {'GSSAPI' if given else 'missing, which means GSSAPI'}, and Kerberos is not installed "
             f"here: pip install 'farshore[gssapi]', or name one that the brokers offer out of {others}",
         )
-        return None
+        if not keys.offline:
+            return None  # the login module may be another's, if this mechanism was not meant
     return mechanism
 
 
@@ -100,9 +103,14 @@ def _read_module(keys: ConnectionKeys, mechanism: str) -> LoginModule | None:
     except JaasError as error:
         keys.error(JAAS, f"{JAAS} {error}")
         return None
-    if module.name != _MODULES[mechanism]:
-        keys.error(JAAS, f"{JAAS}: the login module of {mechanism} is {_MODULES[mechanism]}, not {module.name}")
+    own = _MODULES[mechanism]
+    if module.name == own:
+        return module
+    told = f"{JAAS}: the login module of {mechanism} is {own}, not {module.name}"
+    if not {own, module.name} <= _PASSWORD_MODULES:
+        keys.error(JAAS, told)
         return None
+    keys.warning(JAAS, f"{told}; it is taken, since both only hand over user and password")
     return module
 
 

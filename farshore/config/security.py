@@ -5,11 +5,10 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from enum import StrEnum
 
-from farshore.config.connection_keys import ConnectionKeys
+from farshore.config.connection_keys import ConnectionKeys, server_address
 from farshore.config.entries import Entries, Findings, Origin, Severity
 from farshore.config.kerberos import Kerberos
 from farshore.config.oauth import (
@@ -93,10 +92,6 @@ def read_connection(entries: Entries, *, cluster: str, origin: Origin, findings:
     return None if found.errors else Connection(servers, Security(protocol, tls, sasl))
 
 
-# Kafka's own expression (Utils.HOST_PORT_PATTERN): the name of a listener may stand before the host.
-_SERVER = re.compile(r"(?:[0-9a-zA-Z\-%._]*://)?(\[?)([0-9a-zA-Z\-%._:]*)\]?:([0-9]+)")
-
-
 def _read_servers(keys: ConnectionKeys, cluster: str) -> tuple[str, ...]:
     name = "bootstrap.servers"
     given = keys.elements(name)
@@ -106,12 +101,11 @@ def _read_servers(keys: ConnectionKeys, cluster: str) -> tuple[str, ...]:
         keys.error(name, f"cluster {cluster} has no {name}")
     servers = []
     for element in elements:
-        match = _SERVER.fullmatch(element)
-        if match is None or not match[2] or not 0 < int(match[3]) < 65536:
+        server = server_address(element)
+        if server is None:
             keys.error(name, f"{name} of cluster {cluster}: {element!r} must be host:port or [address]:port")
-            continue
-        host = f"[{match[2]}]" if ":" in match[2] else match[2]
-        servers.append(f"{host}:{int(match[3])}")
+        else:
+            servers.append(server)
     return tuple(dict.fromkeys(servers))
 
 

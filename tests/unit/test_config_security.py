@@ -20,6 +20,7 @@ MARKER = "marker-geheim"
 MISSING = Origin("mm2.properties")
 PLAIN = "org.apache.kafka.common.security.plain.PlainLoginModule"
 SCRAM = "org.apache.kafka.common.security.scram.ScramLoginModule"
+IAM = "software.amazon.msk.auth.iam.IAMLoginModule"
 
 
 def read(properties: Mapping[str, str]) -> tuple[Connection | None, list[str]]:
@@ -285,13 +286,35 @@ class TestLogin:
         assert Login(connection, client_id="me").options["sasl_mechanism"] == mechanism
 
     @pytest.mark.parametrize(
+        ("mechanism", "module", "taken"),
+        [
+            ("PLAIN", SCRAM, Plain("u", Secret(MARKER))),
+            ("SCRAM-SHA-256", PLAIN, Scram("SCRAM-SHA-256", "u", Secret(MARKER))),
+            ("SCRAM-SHA-512", PLAIN, Scram("SCRAM-SHA-512", "u", Secret(MARKER))),
+        ],
+    )
+    def test_either_module_hands_over_user_and_password(
+        self, mechanism: str, module: str, taken: Plain | Scram
+    ) -> None:
+        properties = {"bootstrap.servers": "a:1", **login(mechanism, module, f'username="u" password="{MARKER}"')}
+        connection, said = read(properties)
+        assert connection is not None
+        assert connection.security.sasl == taken
+        own = SCRAM if module == PLAIN else PLAIN
+        assert said == [
+            f"mm2.properties:4: warning: sasl.jaas.config: the login module of {mechanism} is {own}, not {module}; it is "
+            "taken, since both only hand over user and password"
+        ]
+
+    @pytest.mark.parametrize(
         ("properties", "expected"),
         [
             ({"sasl.mechanism": "AWS_MSK_IAM"}, ":3: error: sasl.jaas.config is missing: AWS_MSK_IAM needs it"),
             ({"sasl.mechanism": "SCRAM-SHA-1"}, ":3: error: sasl.mechanism must be one of PLAIN, SCRAM-SHA-256"),
             ({"sasl.mechanism": "PLAIN"}, ":3: error: sasl.jaas.config is missing"),
-            (login("PLAIN", SCRAM, "username=u password=x"), "not org.apache.kafka.common.security.scram"),
-            (login("SCRAM-SHA-256", PLAIN, "username=u password=x"), "the login module of SCRAM-SHA-256 is"),
+            (login("PLAIN", IAM, "username=u password=x"), "not software.amazon.msk"),
+            (login("SCRAM-SHA-256", IAM, "username=u password=x"), "the login module of SCRAM-SHA-256 is"),
+            (login("AWS_MSK_IAM", PLAIN, "username=u password=x"), "the login module of AWS_MSK_IAM is"),
             (login("PLAIN", PLAIN, f'password="{MARKER}"'), "has no option username"),
             (login("PLAIN", PLAIN, 'username="u" password=""'), "has no option password, or an empty one"),
             (login("SCRAM-SHA-512", SCRAM, f'username=u password="{MARKER}" tokenauth=true'), "delegation tokens"),

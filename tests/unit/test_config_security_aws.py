@@ -153,3 +153,19 @@ def test_without_credentials_it_is_said_where_they_were_looked_for(
         sign_token(MskIam("eu-west-1"))
     with pytest.raises(TokenRefused, match=r"with the profile mirror: The config profile .mirror. could not be found"):
         sign_token(MskIam("eu-west-1", "mirror"))
+
+
+@pytest.mark.parametrize("brokers", ["<your-brokers>", "#_brokers_#", "${BROKERS}"])
+def test_brokers_that_are_not_filled_in_are_what_is_told_and_not_the_region(read_text: ReadText, brokers: str) -> None:
+    errors = [line for line in said(read_text(at(brokers, IAM.format("")))) if ": error: " in line]
+    assert len(errors) == 1
+    assert "must be host:port or [address]:port" in errors[0]
+
+
+def test_offline_a_region_may_be_in_brokers_that_are_not_at_hand(read_text: ReadText) -> None:
+    provider = (
+        "config.providers = file\n"
+        "config.providers.file.class = org.apache.kafka.common.config.provider.FileConfigProvider\n"
+    )
+    reading = read_text(at("${file:/nowhere:brokers}", IAM.format("")) + provider, offline=True)
+    assert reading.settings is not None, said(reading)

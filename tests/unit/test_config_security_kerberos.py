@@ -85,6 +85,16 @@ def test_without_kerberos_it_is_refused(
     ]
 
 
+def test_offline_kerberos_need_not_be_installed(read_text: ReadText, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sasl, "kerberos_is_installed", lambda: False)
+    text = f"{ONE_FLOW}{GSSAPI.format('useTicketCache=true')}"
+    reading = read_text(text, offline=True)
+    assert said(reading) == [line.replace(": error: ", ": warning: ") for line in said(read_text(text))]
+    assert flow_of(reading).side("A").admin.connection.security.sasl == Kerberos("kafka")
+    wrong = GSSAPI.format("useKeyTab=true")
+    assert read_text(f"{ONE_FLOW}{wrong}", offline=True).settings is None
+
+
 @pytest.mark.usefixtures("kerberos")
 def test_a_keytab_may_be_absent_on_a_laptop(read_text: ReadText, tmp_path: Path) -> None:
     options = f'useKeyTab=true principal="mm@X" keyTab="{tmp_path}/none"'
