@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import permutations
 
 from farshore.config.entries import (
@@ -32,6 +33,8 @@ from farshore.naming import configs_topic, group_id, offsets_topic, status_topic
 LEGAL_ALIAS = re.compile(r"[A-Za-z0-9._-]+")
 """An alias becomes part of topic names, so it is made of what they are made of."""
 
+_YES = re.compile(r"\s*(true|yes|on|y|1)\b", re.IGNORECASE)
+
 CLIENT_PREFIXES = ("consumer", "producer", "admin")
 
 WORKER_PREFIXES = (*REACHES_WORKER, "replication.policy")
@@ -51,19 +54,24 @@ def read_dedicated(
         if alias not in aliases:
             findings.error(Origin(file), f"--clusters names {alias}, which is not in `clusters`")
     kept = kept_pairs(raw, aliases)
-    _warn_of_white_space(raw, aliases, kept, findings)
+    lost = _warn_of_white_space(raw, aliases, kept, findings)
+    raw = _with_plain_switches(raw, aliases, findings)
     flows = [
         FlowConfig(flow, worker_entries(raw, flow), _connectors(raw, flow))
         for flow in kept
         if not only_targets or flow.target in only_targets
     ]
     if not flows and not findings.errors:
-        findings.error(
-            raw["clusters"].origin,
-            "no flow is enabled: add a line such as "
-            f"`{aliases[0]}->{aliases[-1]}.enabled = true`, or let heartbeats be emitted",
-        )
+        _refuse_no_flow(raw, aliases, lost, findings)
     return flows
+
+
+def _refuse_no_flow(raw: Entries, aliases: Sequence[str], lost: Sequence[Entry], findings: Findings) -> None:
+    if lost:
+        remedy = f"delete the white space at the end of {' and '.join(str(entry.origin) for entry in lost)}"
+    else:
+        remedy = f"add a line such as `{aliases[0]}->{aliases[-1]}.enabled = true`"
+    findings.error(raw["clusters"].origin, f"no flow is enabled: {remedy}, or let heartbeats be emitted")
 
 
 def _aliases(raw: Entries, file: str, findings: Findings) -> list[str]:
@@ -100,8 +108,11 @@ def kept_pairs(raw: Entries, aliases: Sequence[str]) -> list[Flow]:
     ]
 
 
-def _warn_of_white_space(raw: Entries, aliases: Sequence[str], kept: Sequence[Flow], findings: Findings) -> None:
-    """Java keeps white space at the end of a line, and `true ` is not true where MirrorMaker 2 looks for pairs."""
+def _warn_of_white_space(raw: Entries, aliases: Sequence[str], kept: Sequence[Flow], findings: Findings) -> list[Entry]:
+    """Java keeps white space at the end of a line, and `true ` is not true where MirrorMaker 2 looks for pairs.
+
+    Gives the lines that cost a flow."""
+    lost = []
     for pair in permutations(aliases, 2):
         flow = Flow(*pair)
         entry = raw.get(f"{flow}.enabled")
@@ -111,6 +122,30 @@ def _warn_of_white_space(raw: Entries, aliases: Sequence[str], kept: Sequence[Fl
                 f"{entry.key} has white space behind {entry.text.strip()}, which MirrorMaker 2 does not take for true: "
                 f"nothing of {flow} runs",
             )
+            lost.append(entry)
+    return lost
+
+
+def _with_plain_switches(raw: Entries, aliases: Sequence[str], findings: Findings) -> dict[str, Entry]:
+    """`A->B.enabled = false # passive` taken for false: MirrorMaker 2 copies nothing there, and goes on.
+
+    It copies nothing either where some other word for true stands. That is left as it is, and so an error: a flow that
+    was wanted is missing.
+    """
+    plain = dict(raw)
+    for pair in permutations(aliases, 2):
+        key = f"{Flow(*pair)}.enabled"
+        entry = raw.get(key)
+        if entry is None or entry.text.strip().lower() in ("true", "false"):
+            continue
+        if not _YES.match(entry.text):
+            plain[key] = replace(entry, text="false")
+            findings.warning(
+                entry.origin,
+                f"{entry.key} = {entry.text.strip()!r} is taken for false: MirrorMaker 2 copies nothing unless it is "
+                "true",
+            )
+    return plain
 
 
 def cluster_entries(raw: Entries, alias: str) -> dict[str, Entry]:

@@ -18,6 +18,7 @@ from farshore.local.javatools import run_java
 
 PROBE = Path(__file__).parent.parent / "java" / "MirrorMakerConfigProbe.java"
 Sections = dict[str, dict[str, str]]
+TRUTHS = ["true", "false", "TRUE", "yes", " true", "false # passive", "true # active"]
 
 
 def ask_java(files: list[bytes]) -> list[Sections | None]:
@@ -80,7 +81,7 @@ def mm2_files(count: int) -> list[bytes]:
         for level in ("", "A->B.", "B->A."):
             for name in booleans:
                 if dice.random() < 0.4:
-                    lines.append(f"{level}{name} = {dice.choice(['true', 'false', 'TRUE', 'yes', ' true'])}")
+                    lines.append(f"{level}{name} = {dice.choice(TRUTHS)}")
         files.append("\n".join(line for line in lines if not _refused_by_kafka(line)).encode())
     return files
 

@@ -246,11 +246,38 @@ def test_one_alias_for_both_clusters_is_an_error(read_text: ReadText) -> None:
 def test_white_space_behind_true_costs_the_flow_and_is_told(read_text: ReadText) -> None:
     reading = read_text(f"{CLUSTERS}A->B.enabled = true \nemit.heartbeats.enabled = true \n")
     assert said(reading) == [
-        "mm2.properties:2: error: no flow is enabled: add a line such as `A->B.enabled = true`, or let heartbeats be "
-        "emitted",
+        "mm2.properties:2: error: no flow is enabled: delete the white space at the end of mm2.properties:5, or let "
+        "heartbeats be emitted",
         "mm2.properties:5: warning: A->B.enabled has white space behind true, which MirrorMaker 2 does not take for "
         "true: nothing of A->B runs",
     ]
+
+
+@pytest.mark.parametrize("text", ["false # passive", "False  # one way", "no", "off", "", "0"])
+def test_whatever_is_not_true_switches_a_flow_off_with_a_warning(read_text: ReadText, text: str) -> None:
+    reading = read_text(f"{ONE_FLOW}B->A.enabled = {text}\nB->A.emit.heartbeats.enabled = true\n")
+    told = [line for line in said(reading) if "a comment needs a line" not in line]
+    assert told == [
+        f"mm2.properties:7: warning: B->A.enabled = {text!r} is taken for false: MirrorMaker 2 copies nothing unless it "
+        "is true"
+    ]
+    assert flow_of(reading).source is not None
+    back = flow_of(reading, "B->A")
+    assert (back.source, back.checkpoint) == (None, None)
+
+
+@pytest.mark.parametrize("text", ["true # active", "yes", "1"])
+def test_another_word_for_true_is_an_error_since_a_flow_that_is_wanted_would_be_missing(
+    read_text: ReadText, text: str
+) -> None:
+    reading = read_text(f"{ONE_FLOW}B->A.enabled = {text}\nB->A.emit.heartbeats.enabled = true\n")
+    assert f"mm2.properties:7: error: B->A.enabled must be true or false, not {text!r}" in said(reading)
+
+
+def test_a_config_provider_that_cannot_be_run_is_told_once(read_text: ReadText) -> None:
+    provider = "config.providers = vault\nconfig.providers.vault.class = com.example.Vault\n"
+    [error] = said(read_text(f"{ONE_FLOW}{provider}A.client.id = ${{vault:x:y}}\n"))
+    assert "config provider vault is com.example.Vault, a Java class that cannot be run here" in error
 
 
 @pytest.mark.parametrize(

@@ -80,7 +80,7 @@ def jvm_keys(scope: Scope, *levels: str) -> tuple[Key, ...]:
                one_of(*levels)),
         unused("auto.include.jmx.reporter", Type.BOOLEAN, True, "Whether JMX is on.", _NO_JVM, removed="4.0"),
         unused("config.providers", Type.LIST, (), "Names of config providers.",
-               "references are resolved once, by the providers of the file as a whole"),
+               "references are resolved once, by the providers of the file as a whole", quiet=True),
     )  # fmt: skip
 
 
