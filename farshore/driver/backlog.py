@@ -185,8 +185,7 @@ class Standstill:
         self._offsets: int | None = None
 
     def note(self, records: int, offsets: int | None, now: float) -> None:
-        """How many records slots have copied so far, and how many offsets wait; None where that is not known. A slot
-        that is started again counts from 0, which is no progress."""
+        """How many records slots have copied so far, and how many offsets wait; None where that is not known."""
         fewer = offsets is not None and self._offsets is not None and offsets < self._offsets
         if records > self._records or fewer or offsets == 0:
             self._since = now

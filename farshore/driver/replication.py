@@ -349,8 +349,7 @@ class Replication:
                 _log.info("%s: Spark has %s for all flows", self._flow, counted(self._copies.cores.total or 0, "core"))
                 await self._plan()
             self._starts.note(self.generation.submitted, self.generation.heard, self._shares)
-            copied = sum(report.records for report in self.reports)
-            self._standstill.note(copied, self.backlog.offsets, self._clock.monotonic())
+            self._standstill.note(self.copied[0], self.backlog.offsets, self._clock.monotonic())
             await asyncio.sleep(_TICK_SECONDS)
 
     async def stop(self, give_up_at: float) -> None:

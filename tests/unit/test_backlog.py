@@ -293,16 +293,6 @@ def test_it_stands_still_while_something_waits_and_no_more_of_it_is_copied() -> 
     assert still.seconds(12.0) == 1.0
 
 
-def test_a_slot_that_is_started_again_counts_from_the_beginning_which_is_no_progress() -> None:
-    still = Standstill(now=0.0)
-    still.note(records=10, offsets=90, now=1.0)
-    still.note(records=0, offsets=None, now=5.0)
-    still.note(records=0, offsets=90, now=6.0)
-    assert still.seconds(7.0) == 6.0
-    still.note(records=1, offsets=90, now=8.0)
-    assert still.seconds(8.0) == 0.0
-
-
 def test_where_nothing_waits_nothing_stands_still() -> None:
     still = Standstill(now=0.0)
     still.note(records=10, offsets=0, now=50.0)
