@@ -33,7 +33,8 @@ class FlowState(StrEnum):
 @dataclass(frozen=True, slots=True)
 class FlowStatus:
     """How a flow stands, for one line on a terminal. `lag` and `lag_seconds` are None where they are not known; so is
-    `left`, what of the source is not copied, also where some topics are not even read."""
+    `left`, what of the source is not copied, also where some topics are not even read. `unwritten` says, after a stop,
+    what was perhaps not written any more, and what becomes of it."""
 
     flow: str
     state: str
@@ -45,6 +46,7 @@ class FlowStatus:
     left: int | None = None
     troubles: tuple[tuple[str, str], ...] = ()
     passes: tuple[PassState, ...] = ()
+    unwritten: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

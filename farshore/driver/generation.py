@@ -89,8 +89,6 @@ class Generation:
         self.give_up_at = math.inf
         self._stop = asyncio.Event()
         self._ended = False
-        self.left = 0
-        """After a stop: how many slots have not ended."""
         self._again = asyncio.Event()
         self._say_again = False
         self.positions_doubted = False
@@ -151,6 +149,22 @@ class Generation:
         """The newest that the slot was told, or is about to be. From any thread."""
         known = self._slots.get(slot)
         return known.plan if known is not None else None
+
+    @property
+    def left(self) -> int:
+        """After a stop: how many slots have not ended."""
+        return sum(not (slot.job.is_new or slot.job.over) for slot in self._slots.values())
+
+    @property
+    def cut_off(self) -> int:
+        """After a stop: how many slots that had begun to copy have not ended as they were asked to. What they had last
+        is perhaps not written. From any thread."""
+        last = {outcome.slot: outcome for outcome in list(self.outcomes)}
+        in_order = {number for number, outcome in last.items() if outcome.error is None}
+        return sum(
+            not (slot.job.over and number in in_order) and self._is_heard_of(number)
+            for number, slot in list(self._slots.items())
+        )
 
     @property
     def is_over(self) -> bool:
@@ -216,13 +230,13 @@ class Generation:
             if job not in waiting:
                 job.cancel()
         await self._until_over(late, _LAST_SECONDS)
-        self.left = sum(not job.over for job in jobs)
         # Only what is known to have ended is called over; the next holder waits for the rest to lapse.
         self._ended = all(job.over and job.surely_ended for job in jobs)
 
-    def _is_heard_of(self, slot: int, attempt: int) -> bool:
+    def _is_heard_of(self, slot: int, attempt: int | None = None) -> bool:
+        """Whether this attempt of the slot has reported, or any."""
         report = self._picture.reports.get(slot)
-        return report is not None and (report.generation, report.attempt) == (self.number, attempt)
+        return report is not None and report.generation == self.number and attempt in (None, report.attempt)
 
     async def _until_over(self, jobs: Sequence[SlotJob], spare: float) -> None:
         loop = asyncio.get_running_loop()

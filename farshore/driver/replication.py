@@ -207,6 +207,10 @@ class Replication:
         return None if self.refused else self.backlog.offsets
 
     @property
+    def exactly_once(self) -> bool:
+        return self._order.exactly_once is not None
+
+    @property
     def in_trouble(self) -> bool:
         """Something keeps it from copying, or kept a slot from telling what it has left."""
         silent = any(age >= _JUST_NOW_SECONDS and report.state != RELEASED for report, age in self.heard[1])

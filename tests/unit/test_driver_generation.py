@@ -355,6 +355,22 @@ def test_after_a_stop_it_is_over_only_when_every_slot_has_surely_ended(surely: b
     run()
 
 
+@pytest.mark.parametrize(("error", "cut_off"), [(None, 0), ("cancelled", 1)])
+def test_what_a_slot_had_last_is_written_only_if_it_ended_as_it_was_asked_to(error: str | None, cut_off: int) -> None:
+    @in_a_loop
+    async def run() -> None:
+        async with driven() as one:
+            one.generation.follow([share("a")])
+            one.follows((await one.plans_until(1))[0])
+            one.generation.stop(asyncio.get_running_loop().time() + WITHIN_SECONDS)
+            one.jobs[0].over = True
+            one.jobs[0].on_end(Outcome(0, 0, error))
+            await one.running
+            assert (one.generation.left, one.generation.cut_off) == (0, cut_off)
+
+    run()
+
+
 def test_a_slot_that_does_not_end_in_time_is_cancelled_and_then_given_up() -> None:
     @in_a_loop
     async def run() -> None:
@@ -365,6 +381,7 @@ def test_a_slot_that_does_not_end_in_time_is_cancelled_and_then_given_up() -> No
             await one.running
             assert one.jobs[0].calls == ["start", "do not restart", "cancel"]
             assert one.generation.left == 1
+            assert one.generation.cut_off == 0, "it had not begun"
             assert not (await one.leases())[-1].over
 
     run()
