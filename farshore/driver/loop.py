@@ -15,6 +15,8 @@ from farshore.driver.pulse import Pulse, Watchdog
 ResultT = TypeVar("ResultT")
 
 _CLOSE_WITHIN_SECONDS = 5.0
+_THREAD_SECONDS = 0.2
+"""Of the time for a stop, what is kept for the thread to end when it waits for nothing any more."""
 
 
 class DriverLoop:
@@ -28,6 +30,7 @@ class DriverLoop:
         self._thread = threading.Thread(target=self._run, name="driver loop", daemon=True)
         self._pulse = Pulse()
         self._watchdog = Watchdog(self._pulse, on_hang)
+        self._close_within = _CLOSE_WITHIN_SECONDS
 
     def start(self) -> None:
         self._loop = uvloop.new_event_loop()
@@ -40,12 +43,13 @@ class DriverLoop:
         """By how many seconds the loop was late, at the worst, in the last minute; None before it was measured."""
         return self._pulse.delay
 
-    def stop(self) -> None:
-        """Cancel what still runs, and end. Takes a few seconds at most."""
+    def stop(self, within: float = _CLOSE_WITHIN_SECONDS) -> None:
+        """Cancel what still runs, and end. What has not ended `within` so many seconds is left behind."""
         self._watchdog.stop()
         if self._loop is not None and self._thread.is_alive():
+            self._close_within = within
             self._loop.call_soon_threadsafe(self._loop.stop)
-            self._thread.join(_CLOSE_WITHIN_SECONDS)
+            self._thread.join(within)
 
     def spawn(self, work: Coroutine[Any, Any, ResultT]) -> concurrent.futures.Future[ResultT]:
         """Run it as a task of the loop. Cancelling the future cancels the task."""
@@ -65,6 +69,7 @@ class DriverLoop:
             for task in running:
                 task.cancel()
             if running:  # what does not end is left behind
-                loop.run_until_complete(asyncio.wait(running, timeout=_CLOSE_WITHIN_SECONDS - 1))
+                patience = max(0.0, self._close_within - _THREAD_SECONDS)
+                loop.run_until_complete(asyncio.wait(running, timeout=patience))
         finally:
             loop.close()
