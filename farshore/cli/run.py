@@ -21,6 +21,7 @@ from farshore.cli.arguments import JaasFile
 from farshore.cli.live import FlowsView, log_to
 from farshore.config import load
 from farshore.config.entries import Severity
+from farshore.driver.figures import FlowStatus
 from farshore.driver.service import Service
 from farshore.local.java import find_java
 
@@ -62,7 +63,7 @@ def run(
         ),
     ] = None,
 ) -> None:
-    """Mirror until SIGINT or SIGTERM, then stop in order. A second signal stops at once."""
+    """Mirror until SIGINT, SIGTERM or SIGHUP, then stop in order. A second signal stops at once."""
     console = Console()
     log_to(console if console.is_terminal else Console(stderr=True), logging.getLevelNamesMapping()[log_level.upper()])
     stopping = threading.Event()
@@ -93,12 +94,17 @@ def run(
         finally:
             service.stop()
     for status in service.status:
-        left = "unknown how many are left" if status.left is None else f"{status.left} left"
-        print(f"{status.flow}: {status.records} record{'' if status.records == 1 else 's'}, {left}")
+        print(_last_line(status))
     if service.error is not None:
         raise service.error
     if service.failed:
         raise typer.Exit(1)
+
+
+def _last_line(status: FlowStatus) -> str:
+    left = "unknown how many are left" if status.left is None else f"{status.left} left"
+    said = f"{status.flow}: {status.records} record{'' if status.records == 1 else 's'}, {left}"
+    return f"{said}; {status.unwritten}" if status.unwritten else said
 
 
 def _properties(given: list[str]) -> dict[str, str]:

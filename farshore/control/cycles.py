@@ -9,17 +9,26 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import islice
 
 from farshore.config.loops import MOST_RINGS, Ring, common_topic, returning_topic, rings
 from farshore.config.settings import Settings, Side, SourceSettings
+from farshore.model import Flow
 from farshore.naming import IdentityPolicy
 from farshore.selection import Unknown
 
 
-def true_cycles(settings: Settings, cluster_ids: Mapping[str, str | None]) -> list[str]:
-    """Why the flows must not run, one line for each ring that closes only where two aliases are one cluster.
+@dataclass(frozen=True, slots=True)
+class Cycle:
+    """Flows that must not all run, and why."""
+
+    flows: tuple[Flow, ...]
+    reason: str
+
+
+def true_cycles(settings: Settings, cluster_ids: Mapping[str, str | None]) -> list[Cycle]:
+    """One for each ring that closes only where two aliases are one cluster.
 
     `cluster_ids` are the clusters' own, by alias; a cluster that does not tell may be left out, and is taken for one of
     its own. Pure: asks no cluster anything.
@@ -30,13 +39,14 @@ def true_cycles(settings: Settings, cluster_ids: Mapping[str, str | None]) -> li
         topic = _endless_topic(ring)
         if topic is None:
             continue
-        way = ", ".join(f"{step.source.alias}->{step.target.alias}" for step in ring)
+        flows = tuple(Flow(step.source.alias, step.target.alias) for step in ring)
+        way = ", ".join(map(str, flows))
         if len(ring) == 1:
             advice = "it would be copied into itself for ever: check bootstrap.servers of both"
         else:
             what = f"topic {topic!r}" if isinstance(topic, str) else f"some topic ({topic.reason})"
             advice = f"{what} would be copied for ever: use one alias for one cluster"
-        found.append(f"{way}: {_same(ring, ids)}, so {advice}")
+        found.append(Cycle(flows, f"{way}: {_same(ring, ids)}, so {advice}"))
     return found
 
 

@@ -20,9 +20,10 @@ from farshore.driver.parts import TOPIC_MISSING, FlowWork, Held, Upkeep
 from farshore.driver.replication import Replication
 from farshore.driver.takeover import Taken, take_over
 from farshore.driver.watching import ClusterWiped
-from farshore.errors import AuthenticationFailed, FarshoreError, KafkaError, RequestRefused
+from farshore.errors import AuthenticationFailed, ConfigError, FarshoreError, KafkaError, RequestRefused
 from farshore.kafka.internal_topics.writer import InternalWriter
 from farshore.kafka.lock_refusals import GroupError
+from farshore.words import counted
 
 _log = logging.getLogger(__name__)
 
@@ -76,10 +77,10 @@ class FlowDriver:
         self._trouble = Trouble(str(work.flow), clock)
         self._stopping = asyncio.Event()
         self._give_up_at: float | None = None
+        self._refusal: str | None = None
+        self._has_ended = False
         self.replication: Replication | None = None
         self.failure: str | None = None
-        self.unfinished = 0
-        """How many slots had not ended when the flow was given up."""
         self.was_in_trouble = False
         """When it was stopped, something was left, or it was not known what, and not because it had just arrived."""
 
@@ -89,6 +90,16 @@ class FlowDriver:
         self._stopping.set()
         if self._ending and self.replication is not None:  # for another reason, and with more time
             self.replication.generation.stop(give_up_at - _SPARE_SECONDS)
+
+    def refuse(self, reason: str, give_up_at: float) -> None:
+        """As `stop`, but that it has failed: it must not copy, whatever it does just now."""
+        self._refusal = reason
+        self.stop(give_up_at)
+
+    def abandon(self) -> None:
+        """Nothing waits for it any more. From any thread, after `stop`."""
+        if not self._has_ended:
+            self.was_in_trouble = True
 
     # -- how it stands
 
@@ -111,7 +122,19 @@ class FlowDriver:
             replication.uncopied,
             tuple(replication.troubles),
             passes,
+            self._unwritten(replication) if self._ending else None,
         )
+
+    def _unwritten(self, replication: Replication) -> str | None:
+        slots = replication.generation.cut_off
+        if not slots:
+            return None
+        were, their = ("was", "its") if slots == 1 else ("were", "their")
+        if replication.exactly_once:
+            what = f"{their} open transactions left: the next start fences them, and copies what was in them"
+        else:
+            what = f"{their} last positions not written: the next start copies on from those that are"
+        return f"{counted(slots, 'slot')} {were} abandoned, and {what}"
 
     @property
     def _copied(self) -> tuple[int, int]:
@@ -141,6 +164,19 @@ class FlowDriver:
 
     async def run(self) -> None:
         """Until `stop`, or it is done, or has failed for good."""
+        try:
+            await self._run()
+            if self._refusal is not None and self.failure is None:
+                self._fail(self._refusal)
+        finally:
+            self._has_ended = True
+
+    def _fail(self, reason: str) -> None:
+        self._is(FlowState.FAILED, f"{FlowState.FAILED}: {reason}")
+        _log.error("%s: ended: %s", self._flow, reason)
+        self.failure = reason
+
+    async def _run(self) -> None:
         while not self._stopping.is_set():
             # That of the last holding, whose figures were to be seen until now.
             self.replication, self._copied_before = None, self._copied
@@ -162,6 +198,8 @@ class FlowDriver:
             except AuthenticationFailed as error:
                 # Once it worked, a password that is refused may be one that is being changed.
                 reason, final = str(error), self._work.once or not self._was_held
+            except ConfigError as error:
+                reason, final = str(error), True
             except FarshoreError as error:
                 reason, final = str(error), self._work.once or (not self._was_held and _is_hopeless(error))
             except Exception as error:
@@ -169,20 +207,21 @@ class FlowDriver:
                 _log.exception("%s: this is a fault in Farshore, please report it", self._flow)
                 reason, final = f"{type(error).__name__}: {error}", self._work.once
             if final:
-                self._is(FlowState.FAILED, f"{FlowState.FAILED}: {reason}")
-                _log.error("%s: ended: %s", self._flow, reason)
-                self.failure = reason
+                self._fail(reason)
                 return
             self._is(FlowState.WAITING, f"{FlowState.WAITING}: {reason}")
             self._trouble.begin(reason)
             self.was_in_trouble = True
             while not self._trouble.over and not self._stopping.is_set():
                 await asyncio.sleep(_LOOK_SECONDS)
+        if self._state is FlowState.STARTING:  # it was stopped before it could begin
+            self._is(FlowState.STOPPED)
+            self.was_in_trouble = self.was_in_trouble or self._work.once
 
     async def _hold(self) -> bool:
         """Whether all was done that `once` asks for. Raises _Stopped."""
         self._beside, self._topics, self._boards_lost_before = [], None, 0
-        positions_partitions = await self._unless_stopping(self._work.prepare())
+        positions_partitions = await self._prepare()
         target = self._work.new_target()
         watch = BoardWatch(target, self._work.board_topic, self._clock)
         self._lost, self._checked, self._ending = False, True, False
@@ -204,6 +243,15 @@ class FlowDriver:
                         return taken is not None and await self._keep(held, taken)
             finally:
                 self._is(FlowState.STOPPING)
+
+    async def _prepare(self) -> int:
+        """A stop finds it in trouble if a cluster had not answered for long, though it is not known yet why."""
+        began = self._clock.monotonic()
+        try:
+            return await self._unless_stopping(self._work.prepare())
+        except _Stopped:
+            self.was_in_trouble |= self._clock.monotonic() - began > _PATIENT_SECONDS
+            raise
 
     async def _last_generation(self, held: Held) -> int:
         """The last that is known where the board tells of none: our own, or what positions say."""
@@ -393,10 +441,9 @@ class FlowDriver:
         seconds = _LET_GO_SECONDS if self._wiped is None else _WIPED_LET_GO_SECONDS
         give_up_at = self._give_up_at or asyncio.get_running_loop().time() + seconds
         await replication.stop(give_up_at - _SPARE_SECONDS)
-        self.unfinished = replication.generation.left
         self._surely_over = replication.generation.is_over
         self.was_in_trouble = ends_in_trouble(
-            abandoned=self.unfinished > 0,
+            abandoned=replication.generation.left > 0,
             cut_short=self._work.once and not replication.done,
             in_trouble=replication.in_trouble,
             uncopied=replication.uncopied,

@@ -16,32 +16,38 @@ import contextlib
 import logging
 import time
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
 from farshore.config.settings import FlowSettings, Settings
-from farshore.control.cycles import true_cycles
 from farshore.dataplane.spark import Java, close_context, cores_of, open_context, runs_here, warm_up
 from farshore.dataplane.spark_settings import refuse_conflicts
 from farshore.driver.assembly import FlowParts
 from farshore.driver.cores import Cores, slots_at_most
 from farshore.driver.figures import FlowFigures, FlowState, FlowStatus
 from farshore.driver.flow import FlowDriver
+from farshore.driver.identities import Identities
 from farshore.driver.loop import DriverLoop
+from farshore.driver.parts import FlowWork
 from farshore.driver.spark_slots import SparkSlots
 from farshore.driver.waits import TOLD_AFTER_SECONDS, Waits
-from farshore.errors import ConfigError, FarshoreError, SparkUnavailable
+from farshore.errors import FarshoreError, SparkUnavailable
 from farshore.model import Flow
 from farshore.threads import in_thread
-from farshore.words import counted
 
 _log = logging.getLogger(__name__)
 
 STOP_WITHIN_SECONDS = 10.0
-_SPARK_SECONDS = 1.7
-"""Of the time for a stop, what is kept for Spark's end."""
+_SPARK_SECONDS = 2.5
+"""Of the time for a stop, what is kept for Spark's end and all that comes after."""
+_LOOP_SECONDS = 1.0
+"""And of that, what is kept for the end of the event loop and what comes after."""
+_EXIT_SECONDS = 0.7
+"""And of that, what is kept for the last lines and the end of the process."""
+_AT_LEAST_SECONDS = 0.2
 _LOOK_AT_SPARK_SECONDS = 1.0
 _SPARK_ENDED = "Spark has ended the application, see its own log for the reason; start Farshore again"
 
@@ -73,7 +79,8 @@ class Service:
         self._loop = DriverLoop(on_hang=self._java.kill)
         self._stopped = False
         self._running: concurrent.futures.Future[None] | None = None
-        self._drivers: list[FlowDriver] = []
+        self._drivers: dict[Flow, FlowDriver] = {}
+        self._identities = Identities(settings, self._refuse)
         self.error: FarshoreError | None = None
         """What has ended it as a whole."""
 
@@ -92,16 +99,18 @@ class Service:
     def failed(self) -> bool:
         """Whether anything has not done what it should: ended by itself, or been stopped in trouble, when it was not
         known what was left to copy. The log says why."""
-        return self.error is not None or any(driver.failure or driver.was_in_trouble for driver in self._drivers)
+        return self.error is not None or any(
+            driver.failure or driver.was_in_trouble for driver in self._drivers.values()
+        )
 
     @property
     def status(self) -> list[FlowStatus]:
-        return [driver.status for driver in self._drivers]
+        return [driver.status for driver in self._drivers.values()]
 
     @property
     def figures(self) -> list[FlowFigures]:
-        """Of each flow, once they are started. May be asked for from any thread, at any time."""
-        return [driver.figures for driver in self._drivers]
+        """Of each flow. May be asked for from any thread, at any time."""
+        return [driver.figures for driver in self._drivers.values()]
 
     @property
     def loop_delay(self) -> float | None:
@@ -109,41 +118,33 @@ class Service:
         return self._loop.delay
 
     def stop(self, within: float = STOP_WITHIN_SECONDS) -> None:
-        """In-flight batches acknowledged, positions and syncs written, locks left. What has not ended `within` so many
-        seconds is abandoned, which costs no record: the next start goes on from the positions that are written."""
+        """In-flight batches acknowledged, positions and syncs written, locks left. What has not ended in time is
+        abandoned, which costs no record: the next start goes on from the positions that are written. The process can
+        end `within` so many seconds."""
         if self._running is None or self._stopped:
             return
         self._stopped = True
         give_up_at = time.monotonic() + within
         try:
-            self._stop_flows(within)
+            self._stop_flows(_until(give_up_at - _SPARK_SECONDS))
             if self._context is not None:
-                close_context(self._context, max(0.3, give_up_at - time.monotonic()))
+                close_context(self._context, _until(give_up_at - _LOOP_SECONDS))
         finally:
             self._java.kill()
-            self._loop.stop()
+            self._loop.stop(_until(give_up_at - _EXIT_SECONDS))
 
     def _stop_flows(self, within: float) -> None:
-        stopping = self._loop.spawn(self._stop(within - _SPARK_SECONDS))
+        stopping = self._loop.spawn(self._stop(within))
         with contextlib.suppress(concurrent.futures.TimeoutError, concurrent.futures.CancelledError):
-            stopping.result(within - _SPARK_SECONDS + 0.3)
-        for driver in self._drivers:
-            if driver.unfinished:
-                _log.warning(
-                    "%s: %s had not ended after %.0f s; what was not noted is copied again at the next start",
-                    driver.status.flow,
-                    counted(driver.unfinished, "slot"),
-                    within,
-                )
+            stopping.result(within + _AT_LEAST_SECONDS)  # the loop may be late
+        for driver in self._drivers.values():
+            driver.abandon()
 
     async def _stop(self, within: float) -> None:
         give_up_at = asyncio.get_running_loop().time() + within
-        for driver in self._drivers:
+        for driver in self._drivers.values():
             driver.stop(give_up_at)
         assert self._running is not None
-        if not self._drivers:
-            self._running.cancel()
-            return
         while not self._running.done() and asyncio.get_running_loop().time() < give_up_at:
             await asyncio.sleep(0.02)
 
@@ -170,20 +171,32 @@ class Service:
     async def _run_flows(
         self, parts: Mapping[Flow, FlowParts], session: asyncio.Task[Any] | None, slots: Mapping[Flow, int]
     ) -> None:
-        cycles = await self._cycles(parts)
-        if cycles:
-            raise ConfigError(cycles)
         submit = SparkSlots(session).submit if session is not None else None
         cores = Cores(sum(slots.values()) if self._master is None else None)
-        self._drivers = [
-            FlowDriver(each.work(submit, slots.get(flow, 0), cores, once=self._once)) for flow, each in parts.items()
-        ]
+        self._drivers = {
+            flow: FlowDriver(self._admitted(each, each.work(submit, slots.get(flow, 0), cores, once=self._once)))
+            for flow, each in parts.items()
+        }
         beside = [asyncio.create_task(self._tell_what_takes_long(session))]
         if session is not None:
             beside.append(asyncio.create_task(self._watch(session, cores)))
-        await asyncio.gather(*(driver.run() for driver in self._drivers))
+        await asyncio.gather(*(driver.run() for driver in self._drivers.values()))
         for task in beside:
             task.cancel()
+
+    def _admitted(self, parts: FlowParts, work: FlowWork) -> FlowWork:
+        """The same, but that a flow that copies begins when it is known that nothing comes back to where it was
+        written."""
+
+        async def prepare() -> int:
+            await self._identities.admit(work.flow, parts.cluster_id)
+            return await work.prepare()
+
+        return work if work.copies is None else replace(work, prepare=prepare)
+
+    def _refuse(self, flow: Flow, reason: str) -> None:
+        if flow in self._drivers:
+            self._drivers[flow].refuse(reason, asyncio.get_running_loop().time() + STOP_WITHIN_SECONDS)
 
     def _slots_at_most(self, flow: FlowSettings, flows: int) -> int:
         assert flow.source is not None
@@ -200,7 +213,7 @@ class Service:
         waits, loop, begun = Waits(), asyncio.get_running_loop(), set[str]()
         while len(begun) < len(self._drivers):
             waiting = {}
-            for driver in self._drivers:
+            for driver in self._drivers.values():
                 flow, state = driver.status.flow, driver.figures.state
                 if state is FlowState.STARTING:
                     waiting[flow] = "the first answers of both clusters, and their internal topics"
@@ -232,15 +245,13 @@ class Service:
         except Exception as error:
             self.error = SparkUnavailable(f"Spark cannot be started: {type(error).__name__}: {error}")
         give_up_at = asyncio.get_running_loop().time() + STOP_WITHIN_SECONDS - _SPARK_SECONDS
-        for driver in self._drivers:
+        for driver in self._drivers.values():
             driver.stop(give_up_at)
 
-    async def _cycles(self, parts: Mapping[Flow, FlowParts]) -> list[str]:
-        """Records that come back to where they were written would be copied for ever."""
-        copying = {flow.flow for flow in self._flows if flow.copies}
-        known = {alias: parts[flow] for flow in copying for alias in (flow.source, flow.target)}
-        found = await asyncio.gather(*(each.cluster_id(alias) for alias, each in known.items()))
-        return list(true_cycles(self._settings, dict(zip(known, found, strict=True))))
+
+def _until(moment: float) -> float:
+    """Seconds, but never none at all."""
+    return max(_AT_LEAST_SECONDS, moment - time.monotonic())
 
 
 def _has_work(flow: FlowSettings, *, once: bool) -> bool:

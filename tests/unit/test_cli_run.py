@@ -1,4 +1,4 @@
-"""`farshore run` before it starts anything."""
+"""`farshore run` before it starts anything, and its last words."""
 
 from __future__ import annotations
 
@@ -14,6 +14,8 @@ import typer
 from configs import CLUSTERS
 
 from farshore.cli.program import app
+from farshore.cli.run import _last_line
+from farshore.driver.figures import FlowStatus
 
 PROGRAM = [sys.executable, "-c", "from farshore.cli import main; main()", "run"]
 
@@ -91,3 +93,9 @@ def test_a_java_that_is_too_old_for_spark_is_refused(config: Path, tmp_path: Pat
     last = done.stderr.strip().splitlines()[-1]
     assert last.startswith(f"farshore: {java} is Java 11, Spark and Kafka's brokers need 17 or newer: install a JDK")
     assert (done.returncode, "Traceback" in done.stderr) == (1, False)
+
+
+def test_the_last_line_says_what_is_left_and_what_was_not_written() -> None:
+    assert _last_line(FlowStatus("A->B", "stopped", records=1, left=0)) == "A->B: 1 record, 0 left"
+    abandoned = FlowStatus("A->B", "stopped", records=1000, unwritten="2 slots were abandoned")
+    assert _last_line(abandoned) == "A->B: 1000 records, unknown how many are left; 2 slots were abandoned"

@@ -117,3 +117,17 @@ def test_the_end_of_a_wait_for_the_lock_is_told(code: str, left: str, caplog: py
         "A->B: B: the group is another's",
         f"A->B: {left}; taking over",
     ]
+
+
+def test_a_cycle_ends_a_flow_whatever_it_is_doing() -> None:
+    @in_a_loop
+    async def run() -> None:
+        driver = flow_that_meets(Unreachable("B: no answer", cluster="B"))
+        running = asyncio.create_task(driver.run())
+        await asyncio.sleep(0.3)
+        driver.refuse("A and B are one cluster", asyncio.get_running_loop().time() + 5)
+        await asyncio.wait_for(running, 5)
+        assert driver.failure == "A and B are one cluster"
+        assert driver.figures.state is FlowState.FAILED
+
+    run()
