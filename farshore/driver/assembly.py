@@ -21,7 +21,7 @@ from farshore.driver.replication import Copies
 from farshore.driver.slot_jobs import OnEnd, OrderOf, SlotJob, Submit
 from farshore.driver.slot_orders import copied_of, exactly_once_of, order_of
 from farshore.driver.upkeep import Upkeep
-from farshore.errors import RequestRefused
+from farshore.errors import PermissionDenied, RequestRefused
 from farshore.kafka.admin import Admin
 from farshore.kafka.flow_clients import FlowClients
 from farshore.kafka.lock import FlowLock, LockPlace
@@ -66,8 +66,15 @@ class FlowParts:
         await self._clients.close()
 
     async def cluster_id(self, alias: str) -> str | None:
-        """That of its source or target; None where it does not tell. Raises KafkaError."""
-        return (await self._admin(alias).describe()).cluster_id
+        """That of its source or target; None where it does not tell us. Raises KafkaError if it cannot be asked now."""
+        try:
+            return (await self._admin(alias).describe()).cluster_id
+        except PermissionDenied:
+            return None
+        except RequestRefused as error:
+            if error.retriable:
+                raise
+            return None
 
     @property
     def internal_topics(self) -> dict[str, dict[str, str]]:

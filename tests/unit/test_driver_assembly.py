@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 from configs import CLUSTERS, ReadText, flow_of, read_text
 
 from farshore.config import FlowSettings
 from farshore.control import InternalTopic, InternalTopicProblem, InternalTopics, wanted_internal_topics
 from farshore.driver.assembly import FlowParts
-from farshore.errors import RequestRefused
+from farshore.errors import KafkaError, PermissionDenied, RequestRefused, Unreachable
+from farshore.kafka.admin import Admin
 from farshore.ops.preflight.internal import internal_topics
 
 __all__ = ["read_text"]
@@ -57,3 +60,33 @@ def test_topics_that_are_vital_to_the_check_are_needed_to_start(
     assert vital == {BOARD, POSITIONS}
     for topic in wanted_internal_topics(settings):
         assert not (topic.name in vital and _starts_without(settings, topic))
+
+
+def refused(*, retriable: bool) -> RequestRefused:
+    return RequestRefused("A: describe the cluster: refused", cluster="A", code="REFUSED", retriable=retriable)
+
+
+@pytest.mark.parametrize("error", [PermissionDenied("A: not allowed", cluster="A"), refused(retriable=False)])
+def test_a_cluster_that_refuses_to_tell_its_id_has_none(
+    read_text: ReadText, error: KafkaError, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert _id_where(read_text, error, monkeypatch) is None
+
+
+@pytest.mark.parametrize("error", [Unreachable("A: no answer", cluster="A"), refused(retriable=True)])
+def test_a_cluster_that_cannot_tell_its_id_now_is_not_taken_for_one_without(
+    read_text: ReadText, error: KafkaError, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with pytest.raises(type(error)):
+        _id_where(read_text, error, monkeypatch)
+
+
+def _id_where(read_text: ReadText, error: KafkaError, monkeypatch: pytest.MonkeyPatch) -> str | None:
+    """What is found of a cluster that answers with this error."""
+
+    async def describe(_: Admin) -> None:
+        raise error
+
+    monkeypatch.setattr(Admin, "describe", describe)
+    parts = FlowParts(flow_of(read_text(CLUSTERS + "A->B.enabled = true")))
+    return asyncio.run(parts.cluster_id("A"))
