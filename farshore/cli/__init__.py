@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+# `signal` takes a moment to load, in which a Ctrl-C would be a stack trace.
+import _signal  # type: ignore[import-not-found]
 import os
-import signal
 import sys
 from pathlib import Path
 
@@ -11,12 +12,12 @@ from pathlib import Path
 def main(arguments: list[str] | None = None) -> None:
     """The program. Its parts are loaded here and not above, which takes a moment: a Ctrl-C in it ends the program
     without a stack trace."""
-    before = signal.getsignal(signal.SIGINT)
-    if before is signal.default_int_handler:
-        signal.signal(signal.SIGINT, signal.SIG_DFL)
+    before = _signal.getsignal(_signal.SIGINT)
+    if before is _signal.default_int_handler:
+        _signal.signal(_signal.SIGINT, _signal.SIG_DFL)
     from farshore.cli.program import run_program
 
-    signal.signal(signal.SIGINT, before)
+    _signal.signal(_signal.SIGINT, before)
     run_program(sys.argv[1:] if arguments is None else arguments)
 
 
