@@ -30,7 +30,7 @@ from farshore.control.topic_configs import (
     made_by_others,
     why_refused,
 )
-from farshore.errors import KafkaError, RequestRefused
+from farshore.errors import KafkaError, PermissionDenied, RequestRefused
 from farshore.kafka.admin import Admin, Outcomes
 from farshore.kafka.facts import NewTopic
 from farshore.naming import HEARTBEATS, board_topic, ledger_topic
@@ -86,7 +86,7 @@ class InternalTopic:
 @dataclass(frozen=True, slots=True)
 class InternalTopicProblem:
     """A topic that is not as it should be. If `missing` it is not there at all, else it works, but may lose records.
-    `hopeless`: as long as neither the file nor the brokers' settings change, it cannot be made."""
+    `hopeless`: as long as the file, the brokers' settings and our permissions stay as they are, it cannot be made."""
 
     topic: InternalTopic
     reason: str
@@ -164,7 +164,8 @@ async def ensure_internal_topics(flow: FlowSettings, *clusters: Admin) -> Intern
                 created.append(topic)
                 partitions[name] = topic.partitions
             elif name not in there:
-                hopeless = isinstance(error, RequestRefused) and not error.retriable
+                never = isinstance(error, RequestRefused) and not error.retriable
+                hopeless = never or isinstance(error, PermissionDenied)
                 problems.append(InternalTopicProblem(topic, _why(error, topic, brokers), True, hopeless))
         found = {name: there[name] for name in wanted if name in there and name not in partitions}
         partitions |= found

@@ -129,9 +129,9 @@ class FlowDriver:
         slots = replication.generation.cut_off
         if not slots:
             return None
-        were, their = ("was", "its") if slots == 1 else ("were", "their")
+        were, they, their = ("was", "it", "its") if slots == 1 else ("were", "they", "their")
         if replication.exactly_once:
-            what = f"{their} open transactions left: the next start fences them, and copies what was in them"
+            what = f"what {they} had not committed is fenced off and copied by the next start"
         else:
             what = f"{their} last positions not written: the next start copies on from those that are"
         return f"{counted(slots, 'slot')} {were} abandoned, and {what}"
