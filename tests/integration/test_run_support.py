@@ -96,6 +96,12 @@ class Mirror:
         self._lines |= {prefix + key: value for key, value in settings.items()}
         self.properties.write_text("".join(f"{key} = {value}\n" for key, value in self._lines.items()))
 
+    def leave_out(self, *keys: str) -> None:
+        """Their defaults hold then."""
+        for key in keys:
+            del self._lines[key]
+        self.configure({})
+
     def remote(self, topic: str) -> str:
         return f"{self.alias}.{topic}"
 
