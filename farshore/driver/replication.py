@@ -176,6 +176,12 @@ class Replication:
         return [report for report in list(self._picture.reports.values()) if report.generation == number]
 
     @property
+    def _reports_that_count(self) -> Iterator[board.Report]:
+        """Of slots that are to copy something: what others told last is no more."""
+        wanted = self.generation.wanted
+        return (report for report in self.reports if report.slot < len(wanted) and wanted[report.slot])
+
+    @property
     def copied(self) -> tuple[int, int]:
         """Records and bytes, of all attempts of our slots."""
         return self._picture.copied(self._taken.generation)
@@ -315,7 +321,7 @@ class Replication:
         """Topics and partitions that are not copied just now, and why."""
         yield from self._refused.items()
         yield from self._starts.troubles
-        for report in self.reports:
+        for report in self._reports_that_count:
             yield from ((trouble.partition, trouble.reason) for trouble in report.troubles)
 
     @property
@@ -414,7 +420,7 @@ class Replication:
         return now >= self._next_look or (self._is_topic_gone() and now >= self._tried + _SOONEST_SECONDS)
 
     def _is_topic_gone(self) -> bool:
-        return any(trouble.kind in _GONE for report in self.reports for trouble in report.troubles)
+        return any(trouble.kind in _GONE for report in self._reports_that_count for trouble in report.troubles)
 
     async def _look(self) -> None:
         """What fails is tried again within seconds, whatever the interval: a cluster that was away is not left alone

@@ -8,6 +8,7 @@ from farshore.dataplane.flushing import Reporting
 from farshore.driver import takeover
 from farshore.driver.backlog import Standstill
 from farshore.driver.generation import Generation
+from farshore.driver.replication import Replication
 from farshore.driver.starts import SlotStarts
 from farshore.kafka.lock import FlowLock
 from farshore.kafka.raw_membership_requests import JoinGroup, SyncGroup
@@ -66,3 +67,7 @@ def joins_prove_as_much_as_heartbeats() -> list[Patch]:
 
 def slots_that_never_begin_are_not_told_of() -> list[Patch]:
     return [(SlotStarts, "note", lambda *_: None)]
+
+
+def slots_that_have_nothing_to_copy_are_heard() -> list[Patch]:
+    return [(Replication, "_reports_that_count", property(lambda replication: replication.reports))]

@@ -163,4 +163,17 @@ DRIVER_MUTATIONS = (
         20000,
         ("NOT STARTED",),
     ),
+    Mutation(
+        "E12",
+        "what a slot told last counts when it has nothing to copy any more",
+        driver_holes.slots_that_have_nothing_to_copy_are_heard,
+        Options(
+            crowd=False,
+            flavour=Flavour.PLAIN,
+            settings=(("partitions", 4), ("slots", 3), ("distances", ())),
+            often=(("move and kill", 8.0), ("lose executor", 4.0), *_NO_OUTAGES),
+        ),
+        20000,
+        ("STATE OUTLASTS ITS CAUSE",),
+    ),
 )
