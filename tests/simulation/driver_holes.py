@@ -40,10 +40,6 @@ def partitions_move_before_they_are_let_go() -> list[Patch]:
     return [(Generation, "_next", next_plan)]
 
 
-def attempts_that_have_ended_count_as_running() -> list[Patch]:
-    return [(Generation, "is_present", lambda *_: True)]
-
-
 def a_standstill_goes_unnoticed() -> list[Patch]:
     return [(Standstill, "seconds", lambda *_: 0.0)]
 

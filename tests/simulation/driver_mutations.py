@@ -54,7 +54,7 @@ _UNANSWERED = Options(
     crowd=False,
     flavour=Flavour.PLAIN,
     settings=(("partitions", 1), ("slots", 1), ("standby", False), ("distances", ()), ("request_timeout", 30.0)),
-    often=(("half open", 4.0), ("kill driver", 0.0), ("stop driver", 0.0), ("kill slot", 0.0), *_NO_OUTAGES),
+    often=(("half open", 15.0), ("kill driver", 0.0), ("stop driver", 0.0), ("kill slot", 0.0), *_NO_OUTAGES),
 )
 """Requests of the only slot are not answered, and it waits for them for half a minute."""
 _WELL = Options(
@@ -113,19 +113,11 @@ DRIVER_MUTATIONS = (
         _TWO_WRITE,
     ),
     Mutation(
-        "E7",
-        "what a slot told before it ended counts as if it ran",
-        driver_holes.attempts_that_have_ended_count_as_running,
-        _DYING,
-        20129,
-        ("RUNS IN WORDS ONLY",),
-    ),
-    Mutation(
         "E8",
         "slots that copy nothing, and tell of nothing wrong, are said to copy",
         driver_holes.a_standstill_goes_unnoticed,
         _UNANSWERED,
-        20012,
+        20409,
         ("RUNS IN WORDS ONLY",),
     ),
     Mutation(
@@ -139,7 +131,7 @@ DRIVER_MUTATIONS = (
             aim=Aim("EndTxn", Fate.LOST_AFTER),
             often=_NO_OUTAGES,
         ),
-        20023,
+        20000,
         ("STATE OUTLASTS ITS CAUSE",),
     ),
     Mutation(

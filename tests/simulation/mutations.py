@@ -138,7 +138,7 @@ MUTATIONS = (
         "batches are sent again between positions and commit",
         holes.sends_again_while_it_commits,
         _SPLITTING,
-        20010,
+        20016,
         _CONTENTS,
     ),
     Mutation(
@@ -154,7 +154,7 @@ MUTATIONS = (
         "pieces of a batch forget that it may be there",
         holes.pieces_lose_their_mark,
         replace(_APPENDED_AND_REFUSED, exactly_once=True),
-        20025,
+        20029,
         _CONTENTS,
     ),
     Mutation(
@@ -170,7 +170,7 @@ MUTATIONS = (
         "a fenced slot takes its transactional id back",
         holes.takes_its_id_back,
         _REPLACED,
-        20070,
+        20046,
         _CONTENTS,
     ),
     Mutation(
@@ -189,7 +189,7 @@ MUTATIONS = (
         "a batch refused twice loses records",
         holes.refused_twice_loses_what_is_between,
         _REFUSING,
-        20004,
+        20000,
         _CONTENTS,
     ),
     Mutation(
@@ -201,7 +201,7 @@ MUTATIONS = (
         _STUCK,
     ),
     Mutation(
-        "B5 fetch", "fetches carry no leader epoch", holes.fetches_without_leader_epoch, _UNCLEAN, 20012, _OTHER_LOG
+        "B5 fetch", "fetches carry no leader epoch", holes.fetches_without_leader_epoch, _UNCLEAN, 20025, _OTHER_LOG
     ),
     Mutation(
         "B5 answer",
@@ -224,7 +224,7 @@ MUTATIONS = (
         "batches overtake the first one that a new log gets",
         holes.goes_on_elsewhere_with_many_at_once,
         _MADE_AGAIN,
-        20418,
+        20026,
         ("REORDERED",),
     ),
     Mutation(
@@ -240,22 +240,22 @@ MUTATIONS = (
         "appends have names of topics, not ids",
         holes.requests_have_names,
         _REMOTE_RECREATED,
-        20005,
+        20015,
         _CONTENTS,
     ),
     Mutation(
-        "B6", "gaps follow their positions", holes.gaps_wait_for_the_next_report, _RETENTION, 20075, ("GAP UNTOLD",)
+        "B6", "gaps follow their positions", holes.gaps_wait_for_the_next_report, _RETENTION, 20008, ("GAP UNTOLD",)
     ),
     Mutation(
         "B7",
         "positions are not written again after an abort",
         holes.positions_are_not_written_again,
         _ABORTING,
-        20080,
+        20021,
         ("ABORTED POSITION LEFT",),
     ),
     Mutation(
-        "B9", "gaps are ordered by clocks", holes.gaps_by_their_writers_clocks, _OVERTAKEN, 20000, ("GAP UNTOLD",)
+        "B9", "gaps are ordered by clocks", holes.gaps_by_their_writers_clocks, _OVERTAKEN, 20016, ("GAP UNTOLD",)
     ),
     Mutation(
         "C4",

@@ -579,3 +579,20 @@ def test_a_slot_that_was_heard_of_is_not_cancelled_while_it_ends(monkeypatch: py
             assert one.jobs[1].calls == ["start"]
 
     run()
+
+
+def test_only_an_attempt_that_has_not_ended_is_present() -> None:
+    @in_a_loop
+    async def run() -> None:
+        async with driven() as one:
+            one.generation.follow([share("a")])
+            await one.plans_until(1)
+            first, second = (board.Report(0, NUMBER, "running", attempt=attempt) for attempt in (0, 1))
+            assert one.generation.is_present(first)
+            one.jobs[0].attempt = 1  # the first has ended, and the next is about to begin
+            assert not one.generation.is_present(first)
+            assert one.generation.is_present(second)
+            one.jobs[0].end()
+            assert not one.generation.is_present(second)
+
+    run()
