@@ -41,14 +41,6 @@ _MOVING = Options(
     often=(("move", 15.0), ("board slow", 5.0), *_NO_OUTAGES),
 )
 """Partitions go from slot to slot, and slots hear late of it."""
-_DYING = Options(
-    exactly_once=False,
-    crowd=False,
-    flavour=Flavour.PLAIN,
-    settings=(("partitions", 2), ("slots", 1), ("executors", (1,)), ("standby", False), ("distances", ())),
-    often=(("kill slot", 12.0), ("lose executor", 12.0), ("kill driver", 0.0), ("stop driver", 0.0), *_NO_OUTAGES),
-)
-"""The only slot dies again and again, and there is not always a core for it."""
 _UNANSWERED = Options(
     exactly_once=False,
     crowd=False,
@@ -136,36 +128,24 @@ DRIVER_MUTATIONS = (
     ),
     Mutation(
         "E10",
-        "a join that comes again proves that the flow is held",
-        driver_holes.joins_prove_as_much_as_heartbeats,
-        Options(
-            crowd=False,
-            settings=(("standby", True), ("standbys", 2), ("partitions", 2), ("slots", 1), ("distances", ())),
-            aim=Aim("SyncGroup", Fate.LOST_BEFORE),
-            often=(("freeze driver", 10.0), ("cut", 3.0), ("lose lock", 0.0), *_NO_OUTAGES),
-        ),
-        20000,
-        ("TWO HOLDERS",),
-    ),
-    Mutation(
-        "E11",
         "slots that Spark never begins are not told of",
         driver_holes.slots_that_never_begin_are_not_told_of,
-        replace(_DYING, often=(("cores taken", 20.0), ("kill driver", 0.0), ("stop driver", 0.0), *_NO_OUTAGES)),
-        20000,
+        Options(
+            exactly_once=False,
+            crowd=False,
+            flavour=Flavour.PLAIN,
+            settings=(("partitions", 4), ("slots", 2), ("executors", (2,)), ("standby", False), ("distances", ())),
+            often=(("cores taken", 10.0), ("kill driver", 0.0), ("stop driver", 0.0), *_NO_OUTAGES),
+        ),
+        20006,
         ("NOT STARTED",),
     ),
     Mutation(
-        "E12",
+        "E11",
         "what a slot told last counts when it has nothing to copy any more",
         driver_holes.slots_that_have_nothing_to_copy_are_heard,
-        Options(
-            crowd=False,
-            flavour=Flavour.PLAIN,
-            settings=(("partitions", 4), ("slots", 3), ("distances", ())),
-            often=(("move and kill", 8.0), ("lose executor", 4.0), *_NO_OUTAGES),
-        ),
-        20000,
+        Options(crowd=False, settings=(("distances", ()),)),
+        20176,
         ("STATE OUTLASTS ITS CAUSE",),
     ),
 )

@@ -270,7 +270,7 @@ MUTATIONS = (
         "the lease is checked before the wait",
         holes.lease_checked_before_the_wait,
         _LAPSING,
-        20311,
+        20436,
         ("WRITES WITHOUT LEASE",),
     ),
     *DRIVER_MUTATIONS,

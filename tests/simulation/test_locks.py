@@ -10,7 +10,8 @@ import pytest
 
 from farshore.kafka.lock import FlowLock
 from farshore.kafka.lock_tenure import Tenure
-from farshore.kafka.raw_membership_requests import JoinGroup
+from farshore.kafka.raw_membership_requests import JoinGroup, SyncGroup
+from simulation.driver_holes import joins_prove_as_much_as_heartbeats
 from simulation.lock_worlds import SESSION_SECONDS, LockProcess, LockStage, troubled
 from simulation.network import ModelConnection
 
@@ -135,3 +136,42 @@ def test_a_join_that_was_lost_and_arrives_after_all_gives_the_flow_to_no_second_
 def test_it_would_if_the_lock_joined_again_under_the_same_name(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(FlowLock, "_take_another_name", lambda _: None)
     assert two_hold_it_when_a_lost_join_arrives_after_all()
+
+
+def two_hold_it_when_one_joins_again_at_the_end_of_its_session() -> bool:
+    """In any of many worlds: the answer that gives a member the flow is lost, and it comes back so late that its session
+    ends before its next heartbeat."""
+    return any(_late_return(seed, delay / 10) for seed in range(12) for delay in range(40, 58))
+
+
+def _late_return(seed: int, delay: float) -> bool:
+    lost: list[SyncGroup] = []
+    with LockStage(seed) as stage:
+        stage.names = 10 * seed  # other names, and so others that lead the group
+        stage.cluster.groups.initial_delay = 3.0
+        stage.add()
+        stage.add()
+        stage.live(10)
+        (holder,) = stage.holders
+
+        def submitted(connection: ModelConnection, request: Any) -> None:
+            if connection.loop is holder.loop and isinstance(request, SyncGroup) and not lost:
+                lost.append(request)
+                for broker in stage.cluster.brokers:
+                    stage.network.cut(holder.name, "B", broker, delay)
+                stage.line.after(0, stage.network.lose, lambda each: each.loop is holder.loop, "connection reset")
+
+        stage.network.watch_submit = submitted
+        stage.add()
+        stage.live(20)
+        return bool(stage.violations)
+
+
+def test_a_join_that_comes_again_proves_nothing() -> None:
+    assert not two_hold_it_when_one_joins_again_at_the_end_of_its_session()
+
+
+def test_two_would_hold_the_flow_if_it_did(monkeypatch: pytest.MonkeyPatch) -> None:
+    for owner, name, instead in joins_prove_as_much_as_heartbeats():
+        monkeypatch.setattr(owner, name, instead)
+    assert two_hold_it_when_one_joins_again_at_the_end_of_its_session()

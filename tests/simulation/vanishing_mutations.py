@@ -38,7 +38,7 @@ VANISHING_MUTATIONS = (
             settings=(("changes_every", 1.5), ("standby", False)),
             often=(("kill driver", 8.0),),
         ),
-        20005,
+        20012,
         _TWO_WRITE,
     ),
     Mutation(
