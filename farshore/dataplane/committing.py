@@ -72,7 +72,6 @@ class Committing(Flushing):
         """What was committed. With nothing to commit, only syncs that could not be written are tried again."""
         due = self._notes(letting_go)
         if not (self._transaction.is_open or due.positions or due.runs):
-            self._reporting.has_nothing_to_note(self._clock.wall())
             left = Notes(syncs=due.syncs)
             self._syncing.begin(left.syncs)
             return left

@@ -28,7 +28,6 @@ _SMOOTHED_SECONDS = 10.0
 _SYNCS_WITHIN_SECONDS = 20.0
 _LAST_SYNCS_WITHIN_SECONDS = 2.0
 _REPORT_WITHIN_SECONDS = 3.0
-_NOTHING_LEFT_SECONDS = 10.0
 
 Syncs = tuple[tuple[OffsetSync, Run], ...]
 
@@ -73,21 +72,14 @@ class Reporting:
     batches: tuple[int, int, int] = (0, 0, 0)
     set_aside: dict[TopicPartition, board.TroubleReport] = field(default_factory=dict)
     unnoted: board.TroubleReport | None = None
-    unnoted_at: float = 0.0
 
     def cannot_note(self, reason: str, now: float) -> None:
-        """Until `noted`, or for as long as there is something to be noted. `now` is what the calendar says."""
-        since, self.unnoted_at = now if self.unnoted is None else self.unnoted.since, now
+        """Until `noted`."""
+        since = now if self.unnoted is None else self.unnoted.since
         self.unnoted = board.TroubleReport(f"slot {self.plan.slot}", Kind.POSITIONS.value, reason, since)
 
     def noted(self) -> None:
         self.unnoted = None
-
-    def has_nothing_to_note(self, now: float) -> None:
-        """What could not be noted was copied elsewhere, or is no more. Believed some seconds after the last try alone:
-        a slot that starts over has nothing at first."""
-        if now - self.unnoted_at > _NOTHING_LEFT_SECONDS:
-            self.noted()
 
     def keep(self, slot: Slot, progress: Progress) -> None:
         """These end, and others follow: counts go on."""

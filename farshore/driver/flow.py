@@ -443,7 +443,7 @@ class FlowDriver:
         await replication.stop(give_up_at - _SPARE_SECONDS)
         self._surely_over = replication.generation.is_over
         self.was_in_trouble = ends_in_trouble(
-            abandoned=replication.generation.left > 0,
+            abandoned=replication.generation.left > 0 or replication.generation.cut_off > 0,
             cut_short=self._work.once and not replication.done,
             in_trouble=replication.in_trouble,
             uncopied=replication.uncopied,

@@ -62,15 +62,15 @@ def assert_let_in(settings: dict[str, str]) -> None:
     assert AdminClient(dict(settings)).list_topics(timeout=ANSWER_WITHIN_SECONDS).brokers
 
 
-def refusal(settings: dict[str, str]) -> int:
-    """The code of the first error the client meets."""
+def refusal(settings: dict[str, str], but: int | None = None) -> int:
+    """The code of the first error the client meets, `but` for one that may come before it on a busy machine."""
     codes: list[int] = []
     client = Producer({**settings, "error_cb": lambda error: codes.append(error.code()), "log_level": 0})
     deadline = time.monotonic() + ANSWER_WITHIN_SECONDS
-    while not codes:
+    while not (found := [code for code in codes if code != but]):
         assert time.monotonic() < deadline, "neither let in nor refused"
         client.poll(0.1)
-    return codes[0]
+    return found[0]
 
 
 def test_tls_lets_in_who_has_a_certificate(clusters: Clusters) -> None:
@@ -94,7 +94,7 @@ def test_tls_refuses_the_certificate_of_a_foreign_authority(clusters: Clusters, 
 def test_a_client_refuses_brokers_it_has_no_reason_to_trust(clusters: Clusters, kind: Security, tmp_path: Path) -> None:
     settings = for_librdkafka(clusters[kind], "alice")
     settings["ssl.ca.location"] = str(Authority(tmp_path).trust_store("pem").location)
-    assert refusal(settings) in (KafkaError._SSL, KafkaError._ALL_BROKERS_DOWN)
+    assert refusal(settings, but=KafkaError._TRANSPORT) in (KafkaError._SSL, KafkaError._ALL_BROKERS_DOWN)
 
 
 @pytest.mark.parametrize("mechanism", ["PLAIN", "SCRAM-SHA-512"])

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from farshore.dataplane.flushing import Reporting
 from farshore.driver import takeover
 from farshore.driver.backlog import Standstill
 from farshore.driver.generation import Generation
@@ -43,10 +42,6 @@ def partitions_move_before_they_are_let_go() -> list[Patch]:
 
 def a_standstill_goes_unnoticed() -> list[Patch]:
     return [(Standstill, "seconds", lambda *_: 0.0)]
-
-
-def what_could_not_be_noted_is_told_for_ever() -> list[Patch]:
-    return [(Reporting, "has_nothing_to_note", lambda *_: None)]
 
 
 def joins_prove_as_much_as_heartbeats() -> list[Patch]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 
 from simulation import driver_holes, holes
-from simulation.fates import Aim, Fate
 from simulation.faults import KINDS
 from simulation.mutation import Mutation
 from simulation.network import Weather
@@ -114,20 +113,6 @@ DRIVER_MUTATIONS = (
     ),
     Mutation(
         "E9",
-        "a slot that has nothing to note goes on telling that it could not",
-        driver_holes.what_could_not_be_noted_is_told_for_ever,
-        Options(
-            exactly_once=True,
-            crowd=False,
-            settings=(("partitions", 2), ("slots", 2), ("distances", ())),
-            aim=Aim("EndTxn", Fate.LOST_AFTER),
-            often=_NO_OUTAGES,
-        ),
-        20000,
-        ("STATE OUTLASTS ITS CAUSE",),
-    ),
-    Mutation(
-        "E10",
         "slots that Spark never begins are not told of",
         driver_holes.slots_that_never_begin_are_not_told_of,
         Options(
@@ -141,7 +126,7 @@ DRIVER_MUTATIONS = (
         ("NOT STARTED",),
     ),
     Mutation(
-        "E11",
+        "E10",
         "what a slot told last counts when it has nothing to copy any more",
         driver_holes.slots_that_have_nothing_to_copy_are_heard,
         Options(crowd=False, settings=(("distances", ()),)),

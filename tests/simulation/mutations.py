@@ -279,7 +279,7 @@ MUTATIONS = (
         "the lag of a slot that is silent is what it told last",
         holes.lag_as_it_was_last_told,
         _AT_LEAST,
-        20062,
+        20008,
         _TOO_LOW,
     ),
     Mutation(
@@ -287,7 +287,7 @@ MUTATIONS = (
         "logs end where they did when they were last read",
         holes.ends_of_logs_as_they_were_last_read,
         _AT_LEAST,
-        20013,
+        20022,
         _TOO_LOW,
     ),
     Mutation(
@@ -299,7 +299,7 @@ MUTATIONS = (
             settings=(("commit_every", 1.0), ("executors", (1,)), ("slots", 1), ("distances", ())),
             often=(("kill slot", 6.0), ("spark start", 4.0), ("long cut", 4.0), ("cluster away", 4.0)),
         ),
-        20206,
+        20223,
         _TOO_LOW,
     ),
     *VANISHING_MUTATIONS,

@@ -67,7 +67,7 @@ VANISHING_MUTATIONS = (
             step=("end sent", "fence", 1.0),
             often=(("kill driver", 8.0),),
         ),
-        20003,
+        20086,
         _TWO_WRITE,
     ),
 )

@@ -83,14 +83,3 @@ def test_syncs_that_cannot_be_written_do_not_keep_positions_from_being_noted() -
 
 def test_whoever_lets_go_has_written_the_last_positions_and_syncs() -> None:
     flush_for(0.5, Keeper(0.2, fails=False), release=True)
-
-
-def test_what_could_not_be_noted_is_told_of_until_it_is_or_nothing_is_left_to_be() -> None:
-    reporting = Reporting(board.Plan(0, 1, 1), Rates(SYSTEM_CLOCK))
-    reporting.cannot_note("B: no answer", now=100.0)
-    reporting.cannot_note("B: no answer", now=110.0)
-    reporting.has_nothing_to_note(now=115.0)  # it has just started over
-    assert reporting.unnoted is not None
-    assert reporting.unnoted.since == 100.0
-    reporting.has_nothing_to_note(now=121.0)
-    assert reporting.unnoted is None
