@@ -10,7 +10,6 @@ from farshore.dataplane.rebuilding import Asked, Rebuilding
 from farshore.driver import flow as driven_flow
 from farshore.driver.flow import FlowDriver
 from farshore.driver.watching import TopicWatch
-from farshore.kafka.internal_topics import reader
 from farshore.kafka.raw import RawCluster
 from farshore.model import Flow, TopicPartition
 from simulation.holes import Patch
@@ -35,13 +34,6 @@ def generations_are_counted_by_the_board_alone() -> list[Patch]:
         return 0
 
     return [(FlowDriver, "_last_generation", last_generation)]
-
-
-def transactions_are_waited_for_in_topics_that_are_gone() -> list[Patch]:
-    async def note_topic_id(_: Any) -> None:
-        return
-
-    return [(reader._Reading, "note_topic_id", note_topic_id)]
 
 
 def generations_are_counted_by_committed_positions_alone() -> list[Patch]:

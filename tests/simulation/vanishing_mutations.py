@@ -43,20 +43,6 @@ VANISHING_MUTATIONS = (
     ),
     Mutation(
         "V4",
-        "the end of a transaction is waited for in a topic that was made again",
-        holes.transactions_are_waited_for_in_topics_that_are_gone,
-        Options(
-            exactly_once=True,
-            crowd=False,
-            flavour=Flavour.INTERNAL_DELETED,
-            settings=(("changes_every", 2.0), ("slots", 2), ("distances", ())),
-            often=(("kill slot", 6.0), ("freeze slot", 4.0)),
-        ),
-        20395,
-        _STUCK,
-    ),
-    Mutation(
-        "V5",
         "without the board a generation that was never committed is given out again",
         holes.generations_are_counted_by_committed_positions_alone,
         Options(
