@@ -140,6 +140,8 @@ class Scene:
                 f"{side}->{other}.enabled": "true",
                 f"{side}->{other}.topics": pattern(cluster),
                 f"{side}.offset.flush.interval.ms": "1000",
+                # MirrorMaker 2's own default copies records of aborted transactions.
+                f"{side}.consumer.isolation.level": "read_committed",
                 f"{side}.consumer.request.timeout.ms": "10000",
                 f"{side}.producer.request.timeout.ms": "10000",
             }
