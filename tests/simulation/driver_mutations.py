@@ -122,7 +122,7 @@ DRIVER_MUTATIONS = (
             settings=(("partitions", 4), ("slots", 2), ("executors", (2,)), ("standby", False), ("distances", ())),
             often=(("cores taken", 10.0), ("kill driver", 0.0), ("stop driver", 0.0), *_NO_OUTAGES),
         ),
-        20006,
+        20032,
         ("NOT STARTED",),
     ),
     Mutation(

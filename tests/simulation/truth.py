@@ -116,6 +116,7 @@ class Truth:
         assert process.driver is not None
         generation = process.generation
         if generation is None or process.driver.figures.state is not FlowState.RUNNING or self._has_just_slept(process):
+            self._gone_since = {at: since for at, since in self._gone_since.items() if at[0] != process.name}
             return
         now = self._world.line.now
         living = {each.slot for each in self._world.slots if each.driver is process and each.outcome is None}
