@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from farshore.clock import Clock
 from farshore.dataplane.in_hand import Entry, InHand, OpenTransaction
@@ -38,6 +38,7 @@ class Fetching:
         self._brokers = 0
         self._sessions: dict[int, FetchSession] = {}
         self._answered: dict[int, float] = {}
+        self._line: dict[int, None] = {}  # brokers that wait for memory, in the order in which they came
 
     async def run(self) -> None:
         """Until cancelled."""
@@ -61,16 +62,17 @@ class Fetching:
 
     async def _keep_polling(self, broker: int) -> None:
         """As long as the broker leads any partition in hand."""
-        while any(entry.source_leader == broker for entry in self._hand.entries.values()):
-            await self._poll(broker)
+        try:
+            while any(entry.source_leader == broker for entry in self._hand.entries.values()):
+                await self._poll(broker)
+        finally:
+            self._line.pop(broker, None)
 
     async def _poll(self, broker: int) -> None:
         hand = self._hand
         asked = self._askable(broker)
-        most, wait = hand.bytes_to_ask(self._brokers), hand.pace.wait
-        if not most:
-            hand.make_room()
-        if not most or wait > 0 or not asked:
+        most, wait = self._room_for(broker, asked), hand.pace.wait
+        if not most or wait > 0:
             await asyncio.sleep(max(_PAUSE_SECONDS, min(wait, 0.25)))
             return
         max_bytes = min(most, hand.pace.most or most)
@@ -111,6 +113,21 @@ class Fetching:
         self._rotate(answers)
         if 0 < brought < _LITTLE_BYTES:
             await asyncio.sleep(_BREATH_SECONDS)
+
+    def _room_for(self, broker: int, asked: Sequence[Entry]) -> int:
+        """How many bytes to ask the broker for; 0: nothing now. While memory is short, brokers take turns.
+
+        Without turns, a broker that has just answered takes what it gave back before any other can, and those that wait
+        are not read for as long as the target is slow.
+        """
+        is_next = next(iter(self._line), broker) == broker
+        most = self._hand.bytes_to_ask(self._brokers) if asked and is_next else 0
+        if most or not asked:
+            self._line.pop(broker, None)
+        else:
+            self._line.setdefault(broker)
+            self._hand.make_room()
+        return most
 
     def note_ends(self) -> None:
         """Let entries know where their logs end by the last answers of their brokers, also by those that had nothing

@@ -272,7 +272,8 @@ class Finding:
             hand.progress.moved(partition, (), entry.copy.position)
         else:
             entry.remote_next = remote_end
-            await self._go_on(entry, resume, placed)
+            empty = facts.ends[partition].offset <= placed.offset
+            await self._go_on(entry, resume, placed, empty=empty)
         entry.resume, entry.placed, entry.request = None, True, None
         if entry.trouble.kind in (Kind.STOPPED, Kind.SOURCE_GONE, Kind.REMOTE_GONE):
             entry.trouble.end()
@@ -283,7 +284,7 @@ class Finding:
         is_another = None not in (known, entry.remote_id) and known != entry.remote_id
         return is_another and transaction is not None and transaction.holds(entry.remote)
 
-    async def _go_on(self, entry: Entry, resume: Resume | None, placed: Begin) -> None:
+    async def _go_on(self, entry: Entry, resume: Resume | None, placed: Begin, *, empty: bool) -> None:
         hand = self._hand
         if placed.gap is not None:
             self._note(placed.gap)
@@ -295,9 +296,15 @@ class Finding:
             entry.copy.begin_producer(*(await self.new_producer()))
         noted = placed.gap is None and (resume.noted if resume else hand.limits.reset is not At.LATEST)
         lineage = Lineage(0, entry.source_id, entry.remote_id, placed.epoch, placed.run)
-        recorded = resume is not None
-        earlier = resume.earlier if resume is not None else ()
-        hand.progress.began(entry.partition, placed.offset, lineage, noted=noted, recorded=recorded, earlier=earlier)
+        hand.progress.began(
+            entry.partition,
+            placed.offset,
+            lineage,
+            noted=noted,
+            recorded=resume is not None,
+            earlier=resume.earlier if resume is not None else (),
+            empty=empty,
+        )
 
     async def new_producer(self) -> ProducerIdentity:
         return await self._target.init_producer_id()

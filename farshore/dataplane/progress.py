@@ -118,14 +118,16 @@ class Progress:
         noted: bool,
         recorded: bool = True,
         earlier: Sequence[Run] = (),
+        empty: bool = False,
     ) -> None:
         """Copying begins, or goes on elsewhere. The lineage's run is what was copied before, and perhaps continues.
 
         `noted`: the position is written already, or follows by itself from there being none. `recorded`: there is any
         position. `earlier` are runs before the lineage's that are to be noted.
 
-        With `positions_first` one is written before anything is copied: if we crashed after that, and retention passed
-        the next offset, it would not be known that copying had begun.
+        With `positions_first` the first one is due at once, and written before anything is copied: if we ended without
+        it, and retention passed the next offset, it would not be known that copying had begun. Where the log is `empty`
+        it is due with the first record: there may be thousands such.
         """
         before = self._tracks.get(partition)
         if before and before.open != lineage.run:
@@ -142,6 +144,8 @@ class Progress:
             [*closed, *earlier],
             recorded=recorded,
         )
+        if self._positions_first and not (recorded or empty):
+            self._first_due[partition] = None
 
     def moved(self, partition: TopicPartition, done: Sequence[Sent], position: int) -> None:
         """`done` were just acknowledged, in order; `position` is the next upstream offset to copy."""

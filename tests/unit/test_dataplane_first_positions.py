@@ -61,6 +61,19 @@ async def test_the_first_position_is_written_without_waiting_for_the_next_flush_
         assert progress.may_copy(AT)
 
 
+@in_a_loop
+async def test_the_first_position_is_due_as_soon_as_it_is_known_where_copying_begins() -> None:
+    """Before anything was read: retention may pass it by then, and that would be no gap."""
+    progress = Progress(positions_first=True)
+    progress.began(AT, 0, Lineage(1), noted=True, recorded=False)
+    due = progress.due_at_once()
+    assert [(partition, offset) for partition, offset, _ in due.positions] == [(AT, -1)]
+    progress.wrote(due)
+    assert progress.due_at_once().positions == ()
+    progress.began(AT, 5, Lineage(1), noted=True, recorded=True)
+    assert progress.due_at_once().positions == (), "it has one"
+
+
 def written(broker: PlayedBroker) -> list[str]:
     """The topics that records were sent to, in order."""
     return [each.topic for request in broker.requests if isinstance(request, Produce) for each in request.partitions]

@@ -107,7 +107,7 @@ def test_with_positions_first_nothing_is_copied_before_a_position_is_written_whi
 def test_a_partition_without_position_gets_one_only_when_there_is_something_to_copy() -> None:
     """Of thousands that are empty none is written."""
     progress = Progress(positions_first=True)
-    progress.began(ORDERS, 10, LINEAGE, noted=True, recorded=False)
+    progress.began(ORDERS, 10, LINEAGE, noted=True, recorded=False, empty=True)
     assert progress.due().positions == progress.due_at_once().positions == ()
     assert not progress.may_copy(ORDERS)
     progress.wrote(progress.due_at_once())
