@@ -38,8 +38,8 @@ class Checks:
 
     def is_behind(self) -> bool:
         """Whether anything on the source is neither on the target nor in a gap."""
-        gaps = self.gaps()
-        return any(self._missing(number, gaps) or self._untold(number, gaps) for number in self._numbers)
+        gaps, begun = self.gaps(), self._begun()
+        return any(self._missing(number, gaps) or self._untold(number, gaps, begun) for number in self._numbers)
 
     def contents(self) -> None:
         """At the end: all is there, in order, and exactly once where that is promised."""
@@ -100,6 +100,12 @@ class Checks:
         if self._setting.flavour is Flavour.RETENTION:
             self._check_gaps(number, gaps, set(got))
 
+    def _begun(self) -> dict[int, int]:
+        """Where copying of each partition began, as the first positions say."""
+        if self._setting.flavour is not Flavour.RETENTION:
+            return {}
+        return {number: 1 + min(found) for number, found in self._positions().items()}
+
     def _tell_doubled(self, number: int, said: str, target: list[tuple[int, bytes]]) -> None:
         seen: dict[bytes, list[int]] = {}
         for at, body in target:
@@ -128,19 +134,21 @@ class Checks:
             found.setdefault(partition.partition, []).extend((gap.begin, gap.end) for gap in single.values())
         return found
 
-    def _untold(self, number: int, gaps: dict[int, list[Gap]]) -> list[int]:
-        """Offsets that were never copied and that no gap tells of; what was lost before the first copy does not count."""
+    def _untold(self, number: int, gaps: dict[int, list[Gap]], begun: dict[int, int]) -> list[int]:
+        """Offsets that were never copied and that no gap tells of; what was lost before the first copy, and before the
+        first position, does not count."""
         if self._setting.flavour is not Flavour.RETENTION:
             return []
         got = {body for _, body in self._target(number) or ()}
         order = list(self._world.source.written[number].order)
-        begun = next((at for at, body in enumerate(order) if body in got), len(order))
+        copied = next((at for at, body in enumerate(order) if body in got), len(order))
+        first = min(copied, begun.get(number, copied))
         return [
-            at for at, body in enumerate(order) if at >= begun and body not in got and not _within(at, gaps.get(number))
+            at for at, body in enumerate(order) if at >= first and body not in got and not _within(at, gaps.get(number))
         ]
 
     def _check_gaps(self, number: int, gaps: dict[int, list[Gap]], got: set[bytes]) -> None:
-        if untold := self._untold(number, gaps):
+        if untold := self._untold(number, gaps, self._begun()):
             said = f"offsets {untold[0]} to {untold[-1]} were never copied, and no gap tells of them"
             self._fail("GAP UNTOLD", f"{TOPIC}-{number}: {said}: {gaps.get(number)}")
         order = self._world.source.written[number].order
@@ -156,7 +164,7 @@ class Checks:
         """No position is ahead of what is copied."""
         if self._setting.flavour in _OFFSETS_MEAN_SOMETHING_ELSE:
             return
-        for number, last in self._positions().items():
+        for number, (*_, last) in self._positions().items():
             log = self._world.log("B", REMOTE, number)
             there = {body for _, _, body in self._world.contents.appended(log)} if log is not None else set()
             ahead = [at for at, body in self._source(number) or () if at <= last and body not in there]
@@ -165,8 +173,9 @@ class Checks:
                     "POSITION AHEAD", f"{TOPIC}-{number}: the position is {last}, but {ahead[:5]} are not copied"
                 )
 
-    def _positions(self) -> dict[int, int]:
-        found: dict[int, int] = {}
+    def _positions(self) -> dict[int, list[int]]:
+        """Of each partition all that were committed, in order: the offset of the last record copied."""
+        found: dict[int, list[int]] = {}
         books = self._world.books
         for number in range(books.positions_partitions):
             log = self._world.log("B", books.positions_topic, number)
@@ -177,7 +186,7 @@ class Checks:
                 except MalformedRecord:
                     continue
                 if position is not None and position.connector == books.connector and position.offset is not None:
-                    found[position.partition.partition] = position.offset
+                    found.setdefault(position.partition.partition, []).append(position.offset)
         return found
 
     def aborted_positions(self) -> None:

@@ -22,7 +22,7 @@ class Fate(StrEnum):
 APIS = (
     "Metadata", "ListOffsets", "OffsetForLeaderEpoch", "Fetch", "Produce",
     "FindTransactionCoordinator", "InitProducerId", "AddPartitionsToTxn", "EndTxn",
-    "FindGroupCoordinators", "JoinGroup", "SyncGroup", "Heartbeat",
+    "FindGroupCoordinators", "JoinGroup", "SyncGroup", "Heartbeat", "LeaveGroup",
 )  # fmt: skip
 
 _AIMED = {
