@@ -16,7 +16,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, NamedTuple
 
 from aiokafka.abc import AbstractTokenProvider
-from aiokafka.conn import AIOKafkaConnection, CloseReason
+from aiokafka.conn import AIOKafkaConnection, CloseReason, SaslPlainAuthenticator, ScramAuthenticator
 from aiokafka.errors import CorrelationIdError
 from aiokafka.protocol.admin import SaslAuthenticateRequest
 
@@ -125,6 +125,20 @@ class _Tokens(AbstractTokenProvider):  # type: ignore[misc]
         return dict(self._oauth.extensions)
 
 
+class _PlainLogin(SaslPlainAuthenticator):  # type: ignore[misc]
+    """aiokafka's own way takes the threads of asyncio's executor, which are joined at exit."""
+
+    async def step(self, payload: bytes | None) -> Any:
+        return self._step(payload)
+
+
+class _ScramLogin(ScramAuthenticator):  # type: ignore[misc]
+    """In a thread of our own: the broker says how often the password is hashed, which may take long."""
+
+    async def step(self, payload: bytes | None) -> Any:
+        return await in_thread(lambda: self._step(payload), "SCRAM")
+
+
 class BrokerConnection(AIOKafkaConnection):  # type: ignore[misc]
     """An open connection. Requests are answered in the order of `submit`."""
 
@@ -181,6 +195,21 @@ class BrokerConnection(AIOKafkaConnection):  # type: ignore[misc]
         if self._writer is None:
             raise ConnectionResetError("the connection was lost")
         await self._writer.drain()
+
+    def authenticator_plain(self) -> _PlainLogin:
+        return _PlainLogin(
+            loop=self._loop,
+            sasl_plain_username=self._sasl_plain_username,
+            sasl_plain_password=self._sasl_plain_password,
+        )
+
+    def authenticator_scram(self) -> _ScramLogin:
+        return _ScramLogin(
+            loop=self._loop,
+            sasl_plain_username=self._sasl_plain_username,
+            sasl_plain_password=self._sasl_plain_password,
+            sasl_mechanism=self._sasl_mechanism,
+        )
 
     def authenticator_gssapi(self) -> KerberosLogin:
         """aiokafka's hook for its own way, which takes nobody's ticket but the user's."""
