@@ -211,7 +211,12 @@ class SparkAttempt:
 
     def cancel(self) -> None:
         """Returns at once; Spark is told in a thread, since it may not answer."""
-        threading.Thread(target=self._context.cancelJobGroup, args=(self._name,), daemon=True).start()
+        threading.Thread(target=self._tell_spark_to_cancel, name=f"end of {self._name}", daemon=True).start()
+
+    def _tell_spark_to_cancel(self) -> None:
+        # If Java is gone the job is too. The thread that holds it says so; a traceback here would say it worse.
+        with contextlib.suppress(Exception):
+            self._context.cancelJobGroup(self._name)
 
     def _begin(self) -> None:
         """In a thread, for even to make Spark's kind of thread asks Java, which may not answer."""
