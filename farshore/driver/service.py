@@ -49,6 +49,7 @@ _EXIT_SECONDS = 0.7
 """And of that, what is kept for the last lines and the end of the process."""
 _AT_LEAST_SECONDS = 0.2
 _LOOK_AT_SPARK_SECONDS = 1.0
+_SPARK_ANSWERS_WITHIN_SECONDS = 10.0
 _SPARK_ENDED = "Spark has ended the application, see its own log for the reason; start Farshore again"
 
 
@@ -232,7 +233,7 @@ class Service:
         loop, warming = asyncio.get_running_loop(), None
         try:
             opened = await asyncio.shield(session)
-            while (found := await in_thread(lambda: cores_of(opened), "a look at Spark")) is not None:
+            while (found := await _cores_in_time(opened)) is not None:
                 cores.note(found, loop.time())
                 if found and warming is None:
                     workers = 1 if runs_here(self._master) else found  # of which every executor gets some
@@ -247,6 +248,19 @@ class Service:
         give_up_at = asyncio.get_running_loop().time() + STOP_WITHIN_SECONDS - _SPARK_SECONDS
         for driver in self._drivers.values():
             driver.stop(give_up_at)
+
+
+async def _cores_in_time(context: Any) -> int | None:
+    """What `cores_of` says. Spark that does not answer, as when Java is frozen, has not ended: it is asked again, less
+    and less often, since a look that has no answer keeps its thread."""
+    patience = _SPARK_ANSWERS_WITHIN_SECONDS
+    while True:
+        try:
+            async with asyncio.timeout(patience):
+                return await in_thread(lambda: cores_of(context), "a look at Spark")
+        except TimeoutError:
+            _log.warning("Spark has not answered for %.0f s; until it does, slots stay as many as they are", patience)
+            patience *= 2
 
 
 def _until(moment: float) -> float:
