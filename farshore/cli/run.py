@@ -93,15 +93,18 @@ def run(
             _show_until(console, service, stopping)
         finally:
             service.stop()
+    copying = {str(flow.flow) for flow in settings.flows if flow.copies}
     for status in service.status:
-        print(_last_line(status))
+        print(_last_line(status, copies=status.flow in copying))
     if service.error is not None:
         raise service.error
     if service.failed:
         raise typer.Exit(1)
 
 
-def _last_line(status: FlowStatus) -> str:
+def _last_line(status: FlowStatus, *, copies: bool) -> str:
+    if not copies:
+        return f"{status.flow}: upkeep only, it copies nothing"
     left = "unknown how many are left" if status.left is None else f"{status.left} left"
     said = f"{status.flow}: {status.records} record{'' if status.records == 1 else 's'}, {left}"
     return f"{said}; {status.unwritten}" if status.unwritten else said

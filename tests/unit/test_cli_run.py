@@ -96,6 +96,23 @@ def test_a_java_that_is_too_old_for_spark_is_refused(config: Path, tmp_path: Pat
 
 
 def test_the_last_line_says_what_is_left_and_what_was_not_written() -> None:
-    assert _last_line(FlowStatus("A->B", "stopped", records=1, left=0)) == "A->B: 1 record, 0 left"
+    assert _last_line(FlowStatus("A->B", "stopped", records=1, left=0), copies=True) == "A->B: 1 record, 0 left"
     abandoned = FlowStatus("A->B", "stopped", records=1000, unwritten="2 slots were abandoned")
-    assert _last_line(abandoned) == "A->B: 1000 records, unknown how many are left; 2 slots were abandoned"
+    said = _last_line(abandoned, copies=True)
+    assert said == "A->B: 1000 records, unknown how many are left; 2 slots were abandoned"
+
+
+def test_a_flow_that_only_has_heartbeats_does_not_end_as_if_records_were_left(
+    config: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A->B copies; B->A is there for its heartbeats, which are on unless they are turned off."""
+    ended = [FlowStatus("A->B", "stopped", records=5, left=0), FlowStatus("B->A", "stopped")]
+    monkeypatch.setattr("farshore.cli.run.find_java", lambda: None)
+    monkeypatch.setattr("farshore.cli.run.signal.signal", lambda *_: None)
+    monkeypatch.setattr("farshore.cli.run.log_to", lambda *_: None)
+    monkeypatch.setattr("farshore.cli.run.Service.start", lambda _: None)
+    monkeypatch.setattr("farshore.cli.run.Service.done", True)
+    monkeypatch.setattr("farshore.cli.run.Service.status", ended)
+    monkeypatch.setattr("farshore.cli.run._EVERY_SECONDS", 0.01)
+    typer.main.get_command(app)(["run", str(config)], standalone_mode=False)
+    assert capsys.readouterr().out.splitlines() == ["A->B: 5 records, 0 left", "B->A: upkeep only, it copies nothing"]
