@@ -67,6 +67,7 @@ class Order:
     `holder` is the driver that gives its leases, `plan_version` the oldest plan that it may follow.
     `positions_doubted`: their topic was deleted, or there were none, so that one that is not there may have been.
     `identity` is what the slot's transactional id was given to when it was fenced for this attempt.
+    `log_level` is that of the driver: the slot logs nothing below it.
     """
 
     flow: Flow
@@ -84,6 +85,7 @@ class Order:
     plan_version: int = 0
     positions_doubted: bool = False
     identity: ProducerIdentity | None = None
+    log_level: int = logging.INFO
 
     @property
     def transactional_id(self) -> str | None:
@@ -101,19 +103,19 @@ class Outcome:
     left: tuple[str, ...] = ()
 
 
-def _log_as(flow: Flow) -> None:
+def _log_as(flow: Flow, level: int = logging.INFO) -> None:
     """Lines carry the time in UTC, as the driver's do, and the name of the flow: Spark uses Python workers again, for
     slots of other flows too."""
     line = f"{SLOT_MARK} %(asctime)s %(levelname)s {str(flow).replace('%', '%%')}: %(message)s"
     handler = logging.StreamHandler()
     handler.setFormatter(UtcFormatter(line))
-    logging.basicConfig(level=logging.INFO, handlers=[handler], force=True)
+    logging.basicConfig(level=level, handlers=[handler], force=True)
     logging.getLogger("aiokafka").setLevel(logging.CRITICAL)
 
 
 def copy_slot(order: Order) -> Outcome:
     """Copy until the lease says stop, or, with `once`, until what was there at the start is copied."""
-    _log_as(order.flow)
+    _log_as(order.flow, order.log_level)
     parent = os.getppid()
     task = SlotTask(order, orphaned=lambda: os.getppid() != parent)
     error: str | None = None

@@ -1,7 +1,8 @@
-"""From settings to what slots are told. Pure."""
+"""From settings to what slots are told. Pure, but that slots log as this process does."""
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
 
 from farshore.config.settings import FlowSettings, ProducerTuning, SourceSettings
@@ -62,6 +63,7 @@ def order_of(
         offset_lag_max=source.offset_lag_max,
         exactly_once=exactly_once,
         once=once,
+        log_level=logging.getLogger("farshore").getEffectiveLevel(),
     )
 
 
