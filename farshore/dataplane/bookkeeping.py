@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
-from collections.abc import Callable, Collection, Container, Iterable, Iterator
+from collections.abc import AsyncGenerator, Callable, Collection, Container, Iterable
 from dataclasses import dataclass, replace
 from typing import TypeGuard
 
@@ -20,6 +20,7 @@ from farshore.kafka.internal_topics.writer import InternalRecord, InternalWriter
 from farshore.kafka.raw import IsolationLevel, RawCluster
 from farshore.model import Flow, Lineage, OffsetSync, Position, Run, TopicPartition
 from farshore.naming import board_topic, ledger_topic
+from farshore.pauses import Pauses
 from farshore.wire.internal import encode_offset_sync
 from farshore.wire.positions import (
     LINEAGE_HEADER,
@@ -36,6 +37,7 @@ _log = logging.getLogger(__name__)
 
 _PATIENCE_SECONDS = 30.0
 _WRITE_WITHIN_SECONDS = 20.0
+_STEPS_A_RECORD = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,7 +212,7 @@ async def read_positions(
     `skipped` is told of records that cannot be read, `deleted` of partitions whose position somebody has taken away.
     """
     found: dict[TopicPartition, Resume] = {}
-    for record, position in _ours_in(await read_position_records(books, flow, target), books, flow, skipped):
+    async for record, position in _ours_in(await read_position_records(books, flow, target), books, flow, skipped):
         if position.offset is None:
             found.pop(position.partition, None)
             if deleted is not None:
@@ -220,13 +222,16 @@ async def read_positions(
     return found
 
 
-def _ours_in(
+async def _ours_in(
     records: Iterable[Record],
     books: Books,
     flow: Flow,
     skipped: Callable[[Record, MalformedRecord], None] | None = None,
-) -> Iterator[tuple[Record, Position]]:
+) -> AsyncGenerator[tuple[Record, Position], None]:
+    """Others go on in between: to decode the positions of a large flow takes most of a second."""
+    pauses = Pauses()
     for record in records:
+        await pauses.after(_STEPS_A_RECORD)
         try:
             position = decode_position(record.key, record.value)
         except MalformedRecord as error:
@@ -240,15 +245,23 @@ def _ours_in(
 async def has_positions(books: Books, target: RawCluster, flow: Flow) -> bool:
     """Whether any partition of the flow has one, be it of a transaction that was aborted. Raises KafkaError."""
     records = await read_uncommitted_position_records(books, target)
-    return any(position.offset is not None for _, position in _ours_in(records, books, flow))
+    async with contextlib.aclosing(_ours_in(records, books, flow)) as ours:
+        async for _, position in ours:
+            if position.offset is not None:
+                return True
+    return False
 
 
 async def last_generation(books: Books, flow: Flow, target: RawCluster) -> int:
     """The newest under which a position was written, be it in a transaction that was aborted; 0 if none tells. Raises
     KafkaError."""
     records = await read_uncommitted_position_records(books, target)
-    known = (lineage_of(record) for record, _ in _ours_in(records, books, flow))
-    return max((lineage.generation for lineage in known if lineage is not None), default=0)
+    newest = 0
+    async for record, _ in _ours_in(records, books, flow):
+        lineage = lineage_of(record)
+        if lineage is not None:
+            newest = max(newest, lineage.generation)
+    return newest
 
 
 async def read_position_records(books: Books, flow: Flow, target: RawCluster) -> list[Record]:

@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import Awaitable, Callable, Collection, Mapping
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from typing import Self
 
 from farshore.clock import Clock
 from farshore.dataplane import board
@@ -20,6 +22,7 @@ from farshore.driver.generation import Generation
 from farshore.errors import KafkaError
 from farshore.kafka.raw import RawCluster
 from farshore.model import TopicPartition
+from farshore.pauses import Pauses
 
 RELEASED = "released"
 """The state in the last report of a slot that has ended in order."""
@@ -30,6 +33,36 @@ _POSITIONS_WITHIN_SECONDS = 8.0
 
 
 Share = tuple[Copied, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Counted:
+    """What the logs of a share hold, as `behind` tells. `ends` None: not all have told. `offsets` None: it is not known
+    where copying stands. `oldest` is when the oldest record not yet copied was written; None where that is not known.
+    """
+
+    behind: Behind
+    share: Share
+    ends: int | None
+    offsets: int | None
+    oldest: float | None
+
+    @classmethod
+    def of(cls, behind: Behind, share: Share) -> Self:
+        partitions = _partitions(share)
+        has_all = all(partition in behind.ends for partition in partitions)
+        ends = sum(behind.ends[partition] for partition in partitions) if has_all else None
+        backlog, oldest = behind.backlog(partitions, wall=0.0), None
+        if backlog.offsets and backlog.seconds is not None:
+            # It is known of all that are furthest behind, so that they need not be looked for among the others.
+            worst = behind.worst(partition for partition in partitions if partition in behind.oldest)
+            oldest = min(behind.oldest[partition][1] for partition in worst) / 1000
+        return cls(behind, share, ends, backlog.offsets, oldest)
+
+    def seconds(self, wall: float) -> float | None:
+        if not self.offsets:
+            return 0.0
+        return None if self.oldest is None else max(0.0, wall - self.oldest)
 
 
 class FlowBacklog:
@@ -55,6 +88,7 @@ class FlowBacklog:
         self._positions: Mapping[TopicPartition, int] | None = None
         self._caught_up_at: dict[int, float] = {}
         self._compared: dict[int, tuple[board.Plan, Share, bool]] = {}
+        self._counted: dict[int, _Counted] = {}
         self.final = False
         """What slots told when they ended is what is left: nothing is copied any more."""
 
@@ -91,8 +125,10 @@ class FlowBacklog:
         told = self._as_told(number, share)
         if told is not None:
             return told
-        report, partitions = self._last_told(number, share), _partitions(share)
-        return self._from_positions(partitions) if report is None else self._since(report, partitions)
+        if self._clock.monotonic() - self._asked_at > TRUE_FOR_SECONDS:
+            return UNKNOWN
+        report, counted = self._last_told(number, share), self._count(number, share)
+        return self._from_positions(counted) if report is None else self._since(report, counted)
 
     def _last_told(self, number: int, share: Share) -> board.Report | None:
         """The last report of the slot that is about what it is to copy now, if it knew how far behind it was."""
@@ -129,12 +165,18 @@ class FlowBacklog:
         now = self._clock.monotonic()
         return max(now - self._picture.heard_at.get(report.slot, now), self._clock.wall() - report.lease_at, 0.0)
 
-    def _since(self, report: board.Report, share: Collection[TopicPartition]) -> Backlog:
+    def _count(self, number: int, share: Share) -> _Counted:
+        """Counted once after each asking: they may be thousands, and it is looked at several times a second."""
+        counted = self._counted.get(number)
+        if counted is None or counted.behind is not self._known or counted.share is not share:
+            counted = self._counted[number] = _Counted.of(self._known, share)
+        return counted
+
+    def _since(self, report: board.Report, counted: _Counted) -> Backlog:
         """Where the slot stood then, and what has come since."""
-        known, now = self._known, self._clock.monotonic()
-        if now - self._asked_at > TRUE_FOR_SECONDS or not all(partition in known.ends for partition in share):
+        now, ends = self._clock.monotonic(), counted.ends
+        if ends is None:
             return UNKNOWN
-        ends = sum(known.ends[partition] for partition in share)
         offsets = report.lag + max(0, ends - report.ends)
         seconds: float | None = None
         if not offsets:
@@ -145,9 +187,11 @@ class FlowBacklog:
             seconds = now - self._caught_up_at[report.slot]
         return Backlog(offsets, seconds, now - self._asked_at, ends)
 
-    def _from_positions(self, share: Collection[TopicPartition]) -> Backlog:
-        known, age = self._known, self._clock.monotonic() - self._asked_at
-        return UNKNOWN if age > TRUE_FOR_SECONDS else known.backlog(share, self._clock.wall(), age)
+    def _from_positions(self, counted: _Counted) -> Backlog:
+        if counted.offsets is None or counted.ends is None:
+            return UNKNOWN
+        age = self._clock.monotonic() - self._asked_at
+        return Backlog(counted.offsets, counted.seconds(self._clock.wall()), age, counted.ends)
 
     # -- what is asked
 
@@ -156,8 +200,13 @@ class FlowBacklog:
         if any(self._last_told(number, share) is None for number, share in shares.items()):
             await self._look_at_positions()
         now = self._clock.monotonic()
-        known = self._known
-        self._known = await look_behind(self._source, partitions, self._positions, self._limits, known.oldest)
+        known = await look_behind(self._source, partitions, self._positions, self._limits, self._known.oldest)
+        # One share at a time, so that the next look at all of them has nothing left to count.
+        counted, pauses = {}, Pauses()
+        for number, share in shares.items():
+            await pauses.after(len(share))
+            counted[number] = _Counted.of(known, share)
+        self._known, self._counted = known, counted
         self._asked_at = now
 
     async def _look_at_positions(self) -> None:

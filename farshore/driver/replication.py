@@ -13,7 +13,7 @@ from farshore.clock import Clock
 from farshore.control.backoff import Backoff
 from farshore.control.loop import PassState
 from farshore.control.problems import Problem
-from farshore.control.topics import TopicSync
+from farshore.control.topics import TopicFailure, TopicSync
 from farshore.dataplane import board
 from farshore.dataplane.assignment import Copied
 from farshore.dataplane.backlog import UNKNOWN, Backlog
@@ -48,6 +48,9 @@ _LOAD_EVERY_SECONDS = 1.0
 _JUST_NOW_SECONDS = 5.0
 _MANY_PARTITIONS = 5_000
 """To share them out takes so long that it is done in a thread."""
+_MANY_TOPICS = 20
+"""Of more only the first is named in the log, with how many they are."""
+_STEPS_A_LINE = 2
 _SILENT_SECONDS = board.LEASE_LASTS_SECONDS + 1
 _STILL_SECONDS = 8.0
 _LAST_REPORTS_SECONDS = 0.5
@@ -443,7 +446,7 @@ class Replication:
         # Known topics that failed stay known: they are not forgotten while they may not be seen.
         failed = self._known & {failure.topic for failure in synced.failures}
         self._known = failed | {partition.topic for partition in synced.partitions}
-        self._log_changes(synced)
+        await self._log_changes(synced)
         self._synced = synced
         self._remote_topics = frozenset(remote.topic for remote in synced.partitions.values())
         await self._plan()
@@ -464,16 +467,39 @@ class Replication:
     def _wall(self) -> datetime:
         return datetime.fromtimestamp(self._clock.wall(), UTC)
 
-    def _log_changes(self, synced: TopicSync) -> None:
-        for topic, partitions in {**synced.created, **synced.grown}.items():
-            _log.info("%s: %s has %s now", self._flow, topic, counted(partitions, "partition"))
-        refused = {failure.topic: failure.reason for failure in synced.failures}
-        for topic, reason in refused.items():
-            if self._refused.get(topic) != reason:
-                _log.warning("%s: %s is not copied: %s", self._flow, topic, reason)
-        for topic in synced.vanished:
-            _log.warning("%s: %s is no more on the source; its remote topic stays", self._flow, topic)
-        self._refused = refused
+    async def _log_changes(self, synced: TopicSync) -> None:
+        for topics, what in ((synced.created, "were made"), (synced.grown, "have more partitions now")):
+            if len(topics) > _MANY_TOPICS:
+                count = counted(len(topics), "remote topic")
+                _log.info("%s: %s %s, the first %s", self._flow, count, what, next(iter(topics)))
+                continue
+            for topic, partitions in topics.items():
+                _log.info("%s: %s has %s now", self._flow, topic, counted(partitions, "partition"))
+        await self._log_failures([each for each in synced.failures if self._refused.get(each.topic) != each.reason])
+        vanished = sorted(synced.vanished)
+        if len(vanished) > _MANY_TOPICS:
+            words = "%s: %s are no more on the source, the first %s; their remote topics stay"
+            _log.warning(words, self._flow, counted(len(vanished), "topic"), vanished[0])
+        else:
+            for topic in vanished:
+                _log.warning("%s: %s is no more on the source; its remote topic stays", self._flow, topic)
+        self._refused = {failure.topic: failure.reason for failure in synced.failures}
+
+    async def _log_failures(self, failures: Sequence[TopicFailure]) -> None:
+        """Many that fail for the same reason are one line. Each may have its own, and then all are said."""
+        alike: dict[str, list[TopicFailure]] = {}
+        for failure in failures:
+            # Reasons name the topic that they are about, and may be the same but for that.
+            alike.setdefault(failure.reason.replace(failure.remote, "").replace(failure.topic, ""), []).append(failure)
+        pauses = Pauses()
+        for some in alike.values():
+            if len(some) > _MANY_TOPICS:
+                words, count = "%s: %s are not copied, the first %s: %s", counted(len(some), "topic")
+                _log.warning(words, self._flow, count, some[0].topic, some[0].reason)
+                continue
+            for failure in some:
+                _log.warning("%s: %s is not copied: %s", self._flow, failure.topic, failure.reason)
+                await pauses.after(_STEPS_A_LINE)
 
     async def _note_load(self) -> None:
         """A partition that fills a slot alone gets one; looked at about once a second."""
