@@ -205,7 +205,7 @@ class Behind:
 
     def worst(self, partitions: Iterable[TopicPartition]) -> list[TopicPartition]:
         behind = [(lag, partition) for partition in partitions if (lag := self.lag(partition))]
-        return [partition for _, partition in sorted(behind, reverse=True)[:_WORST]]
+        return [partition for _, partition in heapq.nlargest(_WORST, behind)]
 
     def backlog(self, partitions: Collection[TopicPartition], wall: float, age: float = 0.0) -> Backlog:
         """Of all of them together, at that time."""

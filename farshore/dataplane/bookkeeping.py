@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
-from collections.abc import AsyncGenerator, Callable, Collection, Container, Iterable
+from collections.abc import Callable, Collection, Container, Iterable
 from dataclasses import dataclass, replace
 from typing import TypeGuard
 
@@ -99,11 +99,11 @@ class Bookkeeper:
         """To be told with the next report, and again until `told`."""
         self.known = FlowPositions()
 
-    async def positions(self) -> dict[TopicPartition, Resume]:
+    async def positions(self, on_wait: Callable[[str], None] | None = None) -> dict[TopicPartition, Resume]:
         """Where every partition of the flow stands, as its position says; what we wrote ourselves counts where the
-        topic has lost it."""
+        topic has lost it. `on_wait` is told what keeps them from being read, if anything does."""
         deleted: set[TopicPartition] = set()
-        found = await read_positions(self._books, self._flow, self._target, self._skipped, deleted.add)
+        found = await read_positions(self._books, self._flow, self._target, self._skipped, deleted.add, on_wait)
         self.known = replace(self.known, any=bool(found), deleted=frozenset(deleted - found.keys()))
         return {**self._remembered, **found}
 
@@ -206,19 +206,22 @@ async def read_positions(
     target: RawCluster,
     skipped: Callable[[Record, MalformedRecord], None] | None = None,
     deleted: Callable[[TopicPartition], None] | None = None,
+    on_wait: Callable[[str], None] | None = None,
 ) -> dict[TopicPartition, Resume]:
     """Where every partition of the flow stands, as its position says. Raises KafkaError.
 
-    `skipped` is told of records that cannot be read, `deleted` of partitions whose position somebody has taken away.
+    `skipped` is told of records that cannot be read, `deleted` of partitions whose position was taken away, `on_wait`
+    of what keeps them from being read.
     """
     found: dict[TopicPartition, Resume] = {}
-    async for record, position in _ours_in(await read_position_records(books, flow, target), books, flow, skipped):
+    records = await read_position_records(books, flow, target, on_wait)
+    for position, lineage in await _ours_in(records, books, flow, skipped):
         if position.offset is None:
             found.pop(position.partition, None)
             if deleted is not None:
                 deleted(position.partition)
         else:
-            found[position.partition] = Resume(position.offset + 1, lineage_of(record))
+            found[position.partition] = Resume(position.offset + 1, lineage)
     return found
 
 
@@ -227,8 +230,9 @@ async def _ours_in(
     books: Books,
     flow: Flow,
     skipped: Callable[[Record, MalformedRecord], None] | None = None,
-) -> AsyncGenerator[tuple[Record, Position], None]:
+) -> list[tuple[Position, Lineage | None]]:
     """Others go on in between: to decode the positions of a large flow takes most of a second."""
+    found: list[tuple[Position, Lineage | None]] = []
     pauses = Pauses()
     for record in records:
         await pauses.after(_STEPS_A_RECORD)
@@ -239,32 +243,27 @@ async def _ours_in(
                 skipped(record, error)
             continue
         if _is_ours(position, books, flow):
-            yield record, position
+            found.append((position, lineage_of(record)))
+    return found
 
 
 async def has_positions(books: Books, target: RawCluster, flow: Flow) -> bool:
     """Whether any partition of the flow has one, be it of a transaction that was aborted. Raises KafkaError."""
     records = await read_uncommitted_position_records(books, target)
-    async with contextlib.aclosing(_ours_in(records, books, flow)) as ours:
-        async for _, position in ours:
-            if position.offset is not None:
-                return True
-    return False
+    return any(position.offset is not None for position, _ in await _ours_in(records, books, flow))
 
 
 async def last_generation(books: Books, flow: Flow, target: RawCluster) -> int:
     """The newest under which a position was written, be it in a transaction that was aborted; 0 if none tells. Raises
     KafkaError."""
     records = await read_uncommitted_position_records(books, target)
-    newest = 0
-    async for record, _ in _ours_in(records, books, flow):
-        lineage = lineage_of(record)
-        if lineage is not None:
-            newest = max(newest, lineage.generation)
-    return newest
+    known = (lineage for _, lineage in await _ours_in(records, books, flow))
+    return max((lineage.generation for lineage in known if lineage is not None), default=0)
 
 
-async def read_position_records(books: Books, flow: Flow, target: RawCluster) -> list[Record]:
+async def read_position_records(
+    books: Books, flow: Flow, target: RawCluster, on_wait: Callable[[str], None] | None = None
+) -> list[Record]:
     """All committed records of the topic that positions are in, those of others too. Raises KafkaError.
 
     Up to the high watermark: an open transaction of another slot, or of a foreign connector in a shared topic, must not
@@ -276,13 +275,19 @@ async def read_position_records(books: Books, flow: Flow, target: RawCluster) ->
             return _is_ours(decode_position(record.key, record.value), books, flow)
         return False
 
+    def waits(reason: str) -> None:
+        said = f"positions cannot be read yet: {reason}"
+        _log.warning("%s: %s", flow, said)
+        if on_wait is not None:
+            on_wait(said)
+
     return await read_topic(
         target,
         books.positions_topic,
         books.positions_partitions,
         patience=_PATIENCE_SECONDS,
         ours=ours,
-        on_wait=lambda reason: _log.warning("%s: positions cannot be read yet: %s", flow, reason),
+        on_wait=waits,
     )
 
 

@@ -59,7 +59,8 @@ class Rates:
 class Reporting:
     """What a slot tells about itself beside its figures: the version of the plan that it follows, and partitions that
     it does not even try. `records`, `bytes` and `batches` are those from before it began anew. `lease_at` is when the
-    newest lease was written that it has heard. `unnoted` is why what it copied could not be noted the last time.
+    newest lease was written that it has heard. `unnoted` is why what it copied could not be noted the last time,
+    `unread` why positions are waited for: until they are read, nothing is copied.
     """
 
     plan: board.Plan
@@ -72,11 +73,19 @@ class Reporting:
     batches: tuple[int, int, int] = (0, 0, 0)
     set_aside: dict[TopicPartition, board.TroubleReport] = field(default_factory=dict)
     unnoted: board.TroubleReport | None = None
+    unread: board.TroubleReport | None = None
 
     def cannot_note(self, reason: str, now: float) -> None:
         """Until `noted`."""
         since = now if self.unnoted is None else self.unnoted.since
-        self.unnoted = board.TroubleReport(f"slot {self.plan.slot}", Kind.POSITIONS.value, reason, since)
+        self.unnoted = self._trouble(reason, since)
+
+    def waits_for_positions(self, reason: str, now: float) -> None:
+        """Until `unread` is None again."""
+        self.unread = self._trouble(reason, now)
+
+    def _trouble(self, reason: str, since: float) -> board.TroubleReport:
+        return board.TroubleReport(f"slot {self.plan.slot}", Kind.POSITIONS.value, reason, since)
 
     def noted(self) -> None:
         self.unnoted = None
@@ -116,7 +125,7 @@ class Reporting:
 
     @property
     def _own_trouble(self) -> tuple[board.TroubleReport, ...]:
-        return () if self.unnoted is None else (self.unnoted,)
+        return tuple(each for each in (self.unread, self.unnoted) if each is not None)
 
     def _backlog(self, slot: Slot) -> Backlog:
         """Not known while the plan is not followed in full: some of its partitions are in nobody's hand."""

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from farshore.clock import Clock
 from farshore.dataplane import board
+from farshore.dataplane.assignment import Resume
 from farshore.dataplane.bookkeeping import Bookkeeper
 from farshore.dataplane.flushing import Flushing, Reporting
 from farshore.dataplane.progress import Progress
@@ -123,7 +124,7 @@ class Following:
         new = [copied for partition, copied in wanted.items() if partition not in held]
         slot.set_pace(plan.bytes_per_second)
         aside = [copied.partition for copied in plan.copied if copied.partition in left_out]
-        resumes = await self._keeper.positions() if new or aside else {}
+        resumes = await self._positions() if new or aside else {}
         slot.leave_out({each: resumes[each].next_offset if each in resumes else None for each in aside})
         if new:
             await slot.take(new, resumes)
@@ -131,3 +132,12 @@ class Following:
         await self._books.flush()
         if plan.end:
             self._to_end.set()
+
+    async def _positions(self) -> dict[TopicPartition, Resume]:
+        """Where partitions stand. What is waited for on the way is reported: it may take minutes."""
+        try:
+            return await self._keeper.positions(
+                lambda reason: self._reporting.waits_for_positions(reason, self._clock.wall())
+            )
+        finally:
+            self._reporting.unread = None

@@ -22,7 +22,7 @@ from farshore.dataplane import board
 from farshore.dataplane.assignment import Limits
 from farshore.dataplane.bookkeeping import Bookkeeper, Books
 from farshore.dataplane.committing import Committing
-from farshore.dataplane.flushing import Flushing, Rates, Reporting
+from farshore.dataplane.flushing import FLUSH_EVERY_SECONDS, Flushing, Rates, Reporting
 from farshore.dataplane.following import Asides, Following
 from farshore.dataplane.in_hand import StartOver
 from farshore.dataplane.lease import LeasedCluster, SlotLease
@@ -296,8 +296,9 @@ class SlotTask:
         return transaction
 
     async def _copy_with(self, source: RawCluster, slot: Slot, following: Following, books: Flushing) -> None:
-        if not await self._unless_ended(following.follow()):
-            return
+        async with self._beside(self._tell_what_is_waited_for(books)):
+            if not await self._unless_ended(following.follow()):
+                return
         if self._order.once and self._until is None:
             self._until = await self._ends(source, [each.partition for each in self._reporting.plan.copied])
             self._give_up_what_is_not_planned()
@@ -310,6 +311,13 @@ class SlotTask:
         await books.flush("released", letting_go=True)
         if until is not None:
             self.left += tuple(f"{partition}: {reason}" for partition, reason in slot.left(until).items())
+
+    async def _tell_what_is_waited_for(self, books: Flushing) -> None:
+        """Until cancelled: what keeps positions from being read. Nothing else reports before they are."""
+        while True:
+            await asyncio.sleep(FLUSH_EVERY_SECONDS)
+            if self._reporting.unread is not None and self.lease.valid:
+                await books.report("running")
 
     async def _unless_ended(self, work: Coroutine[None, None, None]) -> bool:
         """Whether it was done before the slot was asked to end: to read positions may take minutes."""

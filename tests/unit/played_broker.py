@@ -137,10 +137,12 @@ class PlayedBroker:
             self.logs[key] = Log()
         self.topic_ids[topic] = "second"
 
-    def append(self, topic: str, *values: bytes, producer_id: int | None = None, partition: int = 0) -> None:
+    def append(
+        self, topic: str, *values: bytes, producer_id: int | None = None, partition: int = 0, key: bytes = b"key"
+    ) -> None:
         """One batch; with a producer id it belongs to the transaction that this one has open."""
         producer = Producer() if producer_id is None else Producer(producer_id, 0, 0, transactional=True)
-        bodies = [(n, 1000 + n, body_of(b"key", value, [])) for n, value in enumerate(values)]
+        bodies = [(n, 1000 + n, body_of(key, value, [])) for n, value in enumerate(values)]
         (batch,) = encode_batches(
             bodies, codec=Codec.NONE, max_bytes=1 << 20, target_batch_bytes=1 << 20, producer=producer
         )

@@ -20,6 +20,7 @@ from farshore.kafka.raw import Produced
 from farshore.kafka.raw_batches import Produce
 from farshore.kafka.raw_transaction_requests import EndTxn, InitProducerId
 from farshore.model import TopicPartition
+from farshore.wire.positions import source_key
 
 NOT_ENOUGH_REPLICAS_AFTER_APPEND, TOPIC_AUTHORIZATION_FAILED = 20, 29
 T, U = TopicPartition("t", 0), TopicPartition("u", 0)
@@ -265,3 +266,27 @@ async def test_what_its_plan_no_longer_holds_is_named_and_not_waited_for() -> No
         await running
         (left,) = one.task.left
         assert left.startswith("u-0: ")
+
+
+@in_a_loop
+async def test_a_slot_says_for_which_open_transaction_it_waits_with_its_positions_unread() -> None:
+    """Another Connect worker may have begun it, with a position of ours in it."""
+    one = PlayedTask("t")
+    one.source.append("t", b"1")
+    key = source_key("MirrorSourceConnector", "A", T)
+    one.target.append("positions", b'{"offset":7}', producer_id=99, key=key)
+    async with one.running():
+
+        async def newest() -> tuple[board.TroubleReport, ...]:
+            reports = [each for each in await one.told() if isinstance(each, board.Report)]
+            return reports[-1].troubles if reports else ()
+
+        while not (troubles := await newest()):
+            await asyncio.sleep(0.1)
+        assert [each.kind for each in troubles] == [Kind.POSITIONS.value]
+        assert troubles[0].reason.startswith("positions cannot be read yet: ")
+        assert one.appended("t") == []
+        one.target.end("positions", 99, commit=False)
+        await until(lambda: one.committed("t") == [b"1"])
+        while await newest():
+            await asyncio.sleep(0.1)
