@@ -21,6 +21,9 @@ from farshore.model import Flow
 
 _log = logging.getLogger(__name__)
 
+TOPICS_PASS, COPYING_PASS = "topics", "copying"
+"""Not passes of the loop, but shown like them: looking for topics, and copying, while the driver has nothing copied."""
+
 _RETRY_SECONDS = 5.0
 _SUBJECTS_NAMED = 5
 

@@ -6,9 +6,11 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import AsyncIterator, Coroutine, Sequence
+from datetime import UTC, datetime
 from typing import Any, TypeVar
 
 from farshore.clock import SYSTEM_CLOCK, Clock
+from farshore.control.loop import COPYING_PASS, PassState
 from farshore.dataplane import board
 from farshore.dataplane.bookkeeping import last_generation
 from farshore.dataplane.picture import BoardWatch, read_picture
@@ -62,6 +64,7 @@ class FlowDriver:
         self._clock = clock
         self._state = FlowState.STARTING
         self._words = self._state.value
+        self._waiting_since: datetime | None = None
         self._number = 0
         self._copied_before = 0, 0
         self._was_held = self._is_held = False
@@ -158,7 +161,18 @@ class FlowDriver:
 
     def _is(self, state: FlowState, words: str | None = None) -> None:
         """`words` are for people; the state alone, where there is nothing to add."""
+        if state is not FlowState.WAITING:
+            self._waiting_since = None
+        elif self._waiting_since is None:
+            self._waiting_since = datetime.fromtimestamp(self._clock.wall(), UTC)
         self._state, self._words = state, words or state.value
+
+    def _beside_passes(self, replication: Replication) -> list[PassState]:
+        """What stands on the board with the passes: a flow that is held may copy nothing, and only we know why."""
+        if self._waiting_since is None:
+            return [replication.discovery]
+        reason = self._words.removeprefix(f"{FlowState.WAITING}: ")
+        return [replication.discovery, PassState(COPYING_PASS, 0.0, degraded_since=self._waiting_since, failure=reason)]
 
     # -- from one holding to the next
 
@@ -423,7 +437,7 @@ class FlowDriver:
                 self._upkeep = self._work.new_upkeep(held.target)
                 if self.replication is not None:
                     replication = self.replication
-                    self._upkeep.beside = lambda: [replication.discovery]
+                    self._upkeep.beside = lambda: self._beside_passes(replication)
                 stack.push_async_callback(self._upkeep.stop)
                 working.append(self._upkeep.run(taken.generation))
             tasks = [asyncio.create_task(each) for each in working]

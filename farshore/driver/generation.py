@@ -289,7 +289,8 @@ class Generation:
         """It names the attempts of slots that have ended too, so that none of them takes it for its own."""
         attempts = self._next_attempts | {number: slot.job.attempt for number, slot in self._slots.items()}
         named = tuple((number, attempt) for number, attempt in sorted(attempts.items()) if attempt)
-        return board.Lease(self.number, self._stopping, self._ended, named, self._holder)
+        partitions = sum(map(len, self.wanted))
+        return board.Lease(self.number, self._stopping, self._ended, named, self._holder, partitions)
 
     async def _plan(self) -> None:
         """Bring the plans nearer to what is wanted, as far as partitions have been let go."""

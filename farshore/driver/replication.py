@@ -11,7 +11,7 @@ from functools import partial
 
 from farshore.clock import Clock
 from farshore.control.backoff import Backoff
-from farshore.control.loop import PassState
+from farshore.control.loop import TOPICS_PASS, PassState
 from farshore.control.problems import Problem
 from farshore.control.topics import TopicFailure, TopicSync
 from farshore.dataplane import board
@@ -293,7 +293,7 @@ class Replication:
     def _is_stuck(self, report: board.Report) -> bool:
         """Whether none of its partitions is copied. It does not tell of all, where they are very many."""
         unnoted = any(trouble.kind == Kind.POSITIONS.value for trouble in report.troubles)
-        if self._order.exactly_once is not None and unnoted:
+        if unnoted and (self._order.exactly_once is not None or not report.partitions):
             return True
         planned = self.generation.plan_of(report.slot)
         partitions = max(report.partitions, len(planned.copied) if planned is not None else 0)
@@ -305,7 +305,7 @@ class Replication:
         copied because of their remote topics."""
         problems = tuple(Problem(topic, reason) for topic, reason in self._refused.items())
         return PassState(
-            "topics",
+            TOPICS_PASS,
             self._copies.refresh_seconds or 0.0,
             last_run=self._looked_at,
             took=self._look_took,

@@ -21,11 +21,40 @@ from farshore.errors import KafkaError
 from farshore.kafka.flow_clients import FlowClients
 from farshore.kafka.internal_topics.writer import InternalWriter
 from farshore.kafka.raw import RawCluster
+from farshore.model import Flow
 from farshore.naming import board_topic
 
 _log = logging.getLogger(__name__)
 
 _LAST_WITHIN_SECONDS = 0.7
+
+
+class UpkeepReports:
+    """How the passes of a flow stand, told on its board every few seconds."""
+
+    def __init__(self, flow: Flow, writer: InternalWriter, on_board: Callable[[int], board.Upkeep]) -> None:
+        self._flow = flow
+        self._writer = writer
+        self._on_board = on_board
+        self._last: board.Upkeep | None = None
+
+    async def run(self, generation: int) -> None:
+        """Until cancelled."""
+        while True:
+            self._last = self._on_board(generation)
+            await self._report(self._last, board.UPKEEP_EVERY_SECONDS)
+            await asyncio.sleep(board.UPKEEP_EVERY_SECONDS)
+
+    async def stop(self) -> None:
+        """Says that it is over. Takes less than a second."""
+        if self._last is not None:
+            await self._report(replace(self._last, over=True), _LAST_WITHIN_SECONDS)
+
+    async def _report(self, report: board.Upkeep, within: float) -> None:
+        try:
+            await self._writer.write(board_records(board_topic(self._flow.source), [report]), within)
+        except KafkaError as error:
+            _log.debug("%s: %s", self._flow, error)  # the passes themselves tell what ails the target
 
 
 class Upkeep:
@@ -38,9 +67,8 @@ class Upkeep:
         self._age: HeartbeatAge | None = None
         self._checkpoints: Checkpoints | None = None
         self._group_offsets: GroupOffsets | None = None
-        self._last: board.Upkeep | None = None
         self._target = target
-        self._writer = InternalWriter(target)
+        self._reports = UpkeepReports(settings.flow, InternalWriter(target), self.on_board)
         self._loop = ControlLoop(settings.flow, list(self._passes()))
         self.beside: Callable[[], list[PassState]] = list
 
@@ -52,25 +80,11 @@ class Upkeep:
         """Until cancelled: the passes, and on the board how they stand, every few seconds."""
         async with asyncio.TaskGroup() as running:
             running.create_task(self._loop.run())
-            running.create_task(self._keep_reporting(generation))
+            running.create_task(self._reports.run(generation))
 
     async def stop(self) -> None:
         """After `run`. Takes a second at most."""
-        if self._last is not None:
-            await self._report(replace(self._last, over=True), _LAST_WITHIN_SECONDS)
-
-    async def _keep_reporting(self, generation: int) -> None:
-        while True:
-            self._last = self.on_board(generation)
-            await self._report(self._last, board.UPKEEP_EVERY_SECONDS)
-            await asyncio.sleep(board.UPKEEP_EVERY_SECONDS)
-
-    async def _report(self, report: board.Upkeep, within: float) -> None:
-        topic = board_topic(self._settings.flow.source)
-        try:
-            await self._writer.write(board_records(topic, [report]), within)
-        except KafkaError as error:
-            _log.debug("%s: %s", self._settings.flow, error)  # the passes themselves tell what ails the target
+        await self._reports.stop()
 
     def _new_writer(self) -> InternalWriter:
         """Each pass has its own: a failed write holds up no other."""
@@ -87,7 +101,7 @@ class Upkeep:
         checkpoints, offsets = self._checkpoints, self._group_offsets
         return board.Upkeep(
             generation,
-            tuple(_pass_report(state) for state in self.states),
+            tuple(pass_report(state) for state in self.states),
             self._age.age if self._age else None,
             len(checkpoints.groups) if checkpoints else 0,
             tuple(sorted((str(reason), count) for reason, count in offsets.skipped.items())) if offsets else (),
@@ -114,7 +128,7 @@ class Upkeep:
             yield self._group_offsets
 
 
-def _pass_report(state: PassState) -> board.PassReport:
+def pass_report(state: PassState) -> board.PassReport:
     return board.PassReport(
         state.name,
         state.every,

@@ -129,7 +129,9 @@ def state_of(picture: Picture, heard: Picture) -> State:
         return State.PAUSED if heard.upkeep is not None and _only_keeps_up(picture) else State.LAPSED
     if lease.stop:
         return State.STOPPING
-    planned = any(plan.generation == lease.generation and plan.copied for plan in picture.plans.values())
+    planned = lease.partitions
+    if planned is None:  # by a driver of a version before
+        planned = sum(len(plan.copied) for plan in picture.plans.values() if plan.generation == lease.generation)
     return State.RUNNING if planned else State.IDLE
 
 

@@ -11,6 +11,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from farshore.config import FlowSettings
+from farshore.control.loop import COPYING_PASS, TOPICS_PASS
 from farshore.dataplane import board
 from farshore.dataplane.backlog import TRUE_FOR_SECONDS, UNKNOWN, Backlog
 from farshore.dataplane.flushing import TROUBLES_TOLD
@@ -32,7 +33,6 @@ _ANSWER_SECONDS = 5.0
 _LISTEN_SECONDS, _SOURCE_SECONDS, _SPARE_SECONDS = 3.3, 4.0, 0.3
 """Of that, from the start on: until when it listens whether a driver lives, and within what time the source is to
 answer. At the end there is some to spare for connections to be closed."""
-_TOPICS_PASS = "topics"
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +66,7 @@ class FlowStatus:
     notices: tuple[board.Notice, ...] = ()
     unreadable: str | None = None
     unreachable: str | None = None
+    unplanned: int = 0
 
     @property
     def troubles(self) -> list[board.TroubleReport]:
@@ -77,7 +78,9 @@ class FlowStatus:
 
     @property
     def backlog(self) -> Backlog:
-        """Of all slots together; not known if it is not of one of them."""
+        """Of all slots together; not known if it is not of one of them, or while partitions are in no slot's plan."""
+        if self.unplanned:
+            return UNKNOWN
         offsets, seconds = [s.backlog.offsets for s in self.slots], [s.backlog.seconds for s in self.slots]
         behind, ages = [n for n in offsets if n is not None], [n for n in seconds if n is not None]
         return Backlog(
@@ -102,7 +105,7 @@ class FlowStatus:
         if self.state is not None and self.state.at_work and self.upkeep is not None:
             passes = self.upkeep.passes
             yield from (f"{each.name}: {each.reason}" for each in passes if each.degraded_since is not None)
-            if self.state is State.WAITING and any(each.name == _TOPICS_PASS and each.took is None for each in passes):
+            if self.state is State.WAITING and any(each.name == TOPICS_PASS and each.took is None for each in passes):
                 yield "topics are being looked for"
 
     def _ailing_slots(self) -> Iterator[str]:
@@ -222,22 +225,38 @@ def summary(flow: str, sight: Sight) -> FlowStatus:
     upkeep = picture.upkeep if picture.upkeep and picture.upkeep.generation == sight.generation else None
     stuck = sight.state is State.RUNNING and not any(map(_copies, slots))
     blind = sight.state is State.IDLE and _is_looking(upkeep)
+    held_up = sight.state in (State.RUNNING, State.IDLE) and _is_held_up(upkeep)
     return FlowStatus(
         flow,
-        State.WAITING if stuck or blind else sight.state,
+        State.WAITING if stuck or blind or held_up else sight.state,
         sight.heard_at if gone else None,
         sight.generation,
         slots,
         upkeep,
         tuple(picture.gaps[partition] for partition in sorted(picture.gaps)),
         tuple(sorted(picture.notices.values(), key=lambda notice: notice.at)),
+        unplanned=0 if gone else _unplanned(sight.generation, picture),
     )
+
+
+def _unplanned(generation: int, picture: Picture) -> int:
+    """How many partitions no slot has at the moment, because they move from one to another."""
+    lease = picture.lease
+    if lease is None or lease.generation != generation or lease.partitions is None:
+        return 0
+    planned = sum(len(plan.copied) for plan in picture.plans.values() if plan.generation == generation)
+    return max(0, lease.partitions - planned)
 
 
 def _is_looking(upkeep: board.Upkeep | None) -> bool:
     """Whether it is not known what there is to copy: topics were not found yet, or not all of them could be."""
     passes = upkeep.passes if upkeep is not None else ()
-    return any(each.name == _TOPICS_PASS and (each.took is None or each.degraded_since is not None) for each in passes)
+    return any(each.name == TOPICS_PASS and (each.took is None or each.degraded_since is not None) for each in passes)
+
+
+def _is_held_up(upkeep: board.Upkeep | None) -> bool:
+    """Whether the driver says that nothing is copied: slots that only wait for an answer tell of no trouble."""
+    return upkeep is not None and any(each.name == COPYING_PASS and each.degraded_since for each in upkeep.passes)
 
 
 def _slots(generation: int, picture: Picture, state: State) -> list[SlotStatus]:
@@ -253,7 +272,8 @@ def _slots(generation: int, picture: Picture, state: State) -> list[SlotStatus]:
             report = board.Report(number, generation, NOT_STARTED, partitions=len(plan.copied))
         if plan is not None and plan.end:
             continue
-        at = picture.reported_at.get(number, 0.0)
+        # By the driver's clock, if the slot has heard a lease: that of the slot may be seconds behind.
+        at = report.lease_at or picture.reported_at.get(number, 0.0)
         silent = state is State.RUNNING and at < picture.lease_at - LAPSED_AFTER_SECONDS
         partitions = tuple(copied.partition for copied in plan.copied) if plan is not None else ()
         told = _as_told(report, plan, picture.lease_at) if state is State.RUNNING else UNKNOWN

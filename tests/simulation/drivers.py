@@ -181,7 +181,7 @@ class DriverProcess:
             make_missing=self._make_missing,
             new_target=lambda: self._client("B"),
             new_lock=self._new_lock,
-            new_upkeep=lambda _: ModelUpkeep(self, self._client("A")),
+            new_upkeep=lambda target: ModelUpkeep(self, self._client("A"), target),
             copies=Copies(
                 order=lambda generation, _: world.order(generation),
                 look=self._look,

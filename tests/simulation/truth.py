@@ -10,8 +10,10 @@ import asyncio
 from typing import TYPE_CHECKING
 
 from farshore.driver.figures import FlowState
+from farshore.ops.sight import State
 from farshore.wire.batch import Batch
 from simulation.drivers import DriverProcess
+from simulation.onlooker import Onlooker
 from simulation.setting import Flavour
 from simulation.source import REMOTE, TOPIC
 
@@ -19,6 +21,8 @@ if TYPE_CHECKING:
     from simulation.world import World
 
 LATE_SECONDS = 10.0
+_TOLD_LATE_SECONDS = 2 * LATE_SECONDS
+"""What drivers and slots know comes to the board, and a driver that is gone goes on to count as there for a while."""
 _IDLE_SECONDS = 20.0
 _STARTED_SECONDS = 20.0
 _SETTLED_WITHIN_SECONDS = 60.0
@@ -40,6 +44,8 @@ class Truth:
         self._waits_since: dict[str, float] = {}
         self._gone_since: dict[tuple[str, int], float] = {}
         self._lag_is_knowable = world.setting.flavour not in _ANOTHER_LOG
+        self._onlooker = Onlooker(world)
+        self._status_waits_since: float | None = None
 
     def appended(self, number: int, batch: Batch) -> None:
         """To a remote topic. What is aborted right after it was copied for a moment all the same."""
@@ -64,6 +70,7 @@ class Truth:
                     self._check_lag(process, late)
                 self._check_running(process, late)
                 self._check_started(process)
+        self._check_status()
 
     def _note_logs(self) -> None:
         now, contents = self._world.line.now, self._world.contents
@@ -75,11 +82,11 @@ class Truth:
             for _, _, body in contents.appended(remote) if remote is not None else ():
                 self._copied[number][body] = now
 
-    def _late(self, number: int) -> int:
-        """Records that a reader of the source has seen for ten seconds, and one of the target has not for as long."""
+    def _late(self, number: int, by: float = LATE_SECONDS) -> int:
+        """Records that a reader of the source has seen for so long, and one of the target has not for as long."""
         now, copied = self._world.line.now, self._copied[number]
-        found = [body for body, since in self._readable[number].items() if now - since > LATE_SECONDS]
-        return sum(now - copied.get(body, -LATE_SECONDS) > LATE_SECONDS for body in found)
+        found = [body for body, since in self._readable[number].items() if now - since > by]
+        return sum(now - copied.get(body, -by) > by for body in found)
 
     def _check_lag(self, process: DriverProcess, late: list[int]) -> None:
         assert process.driver is not None
@@ -111,6 +118,33 @@ class Truth:
             del self._waits_since[process.name]
             self._world.trace.fail("RUNS IN WORDS ONLY", f"{process.name} says that it runs, and copies nothing")
 
+    def _check_status(self) -> None:
+        """So with `farshore status`, which knows of drivers and slots only what they have put on the board."""
+        status, now = self._onlooker.look(), self._world.line.now
+        is_fine = status is not None and status.state is State.RUNNING and status.problem is None
+        if status is None or not is_fine or any(map(self._has_just_slept, self._world.drivers)):
+            self._status_waits_since = None
+            return
+        numbers = {
+            copied.partition.partition
+            for process in self._world.drivers
+            if process.generation is not None and process.generation.number == status.generation
+            and process.driver is not None and process.driver.figures.state is FlowState.RUNNING
+            for share in process.generation.wanted
+            for copied in share
+        }  # fmt: skip
+        late = sum(self._late(number, _TOLD_LATE_SECONDS) for number in numbers)
+        if not late:
+            self._status_waits_since = None
+            return
+        behind = status.backlog.offsets
+        if self._lag_is_knowable and behind is not None and behind < late:
+            self._world.trace.fail("STATUS LAG TOO LOW", f"status says {behind}, but {late} records are not copied")
+        since = self._status_waits_since = self._status_waits_since or now
+        if now - max(since, self._appended_at) > _IDLE_SECONDS + _TOLD_LATE_SECONDS:
+            self._status_waits_since = None
+            self._world.trace.fail("STATUS RUNS IN WORDS ONLY", "status says that the flow runs, and nothing is copied")
+
     def _check_started(self, process: DriverProcess) -> None:
         """A slot that Spark has not begun for long is told of: nothing of its partitions is copied."""
         assert process.driver is not None
@@ -138,6 +172,7 @@ class Truth:
             await asyncio.sleep(_EVERY_SECONDS)
 
     def _wrong(self) -> str | None:
+        runs = False
         for process in self._world.drivers:
             if process.driver is None or process.over or process.loop.dead or process.stopping:
                 continue
@@ -151,4 +186,8 @@ class Truth:
                 return f"{process.name}: {troubles[0]}"
             if figures.state is FlowState.RUNNING and (status.lag or status.lag is None or status.lag_seconds is None):
                 return f"{process.name} is behind by {status.lag} offsets, {status.lag_seconds} s; troubles: {status.troubles}"
+            runs = runs or figures.state is FlowState.RUNNING
+        said = self._onlooker.look() if runs else None
+        if said is not None and (said.state is not State.RUNNING or said.problem is not None):
+            return f"status says: {said.state}: {said.problem}"
         return None

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 from farshore.control.loop import ControlLoop, PassState
 from farshore.control.problems import Problem
 from farshore.dataplane import board
+from farshore.driver.upkeep import UpkeepReports, pass_report
+from farshore.kafka.internal_topics.writer import InternalWriter
 from farshore.kafka.raw import RawCluster
 from simulation.source import TOPIC
 
@@ -23,27 +25,32 @@ _PIECE_SECONDS = 0.1
 class ModelUpkeep:
     """Of one driver, while it holds the flow."""
 
-    def __init__(self, driver: DriverProcess, source: RawCluster) -> None:
+    def __init__(self, driver: DriverProcess, source: RawCluster, target: RawCluster) -> None:
         passes = (_Asking(source), _Computing(driver), _Hanging())
         self._source = source
+        writer = InternalWriter(target, driver.loop.clock)
+        self._reports = UpkeepReports(driver.world.flow, writer, self.on_board)
         self._loop = ControlLoop(driver.world.flow, passes, driver.loop.clock)
         self.beside: Callable[[], list[PassState]] = list
 
     @property
     def states(self) -> list[PassState]:
-        return self._loop.states
+        return [*self.beside(), *self._loop.states]
 
-    async def run(self, _: int) -> None:
-        await self._loop.run()
+    async def run(self, generation: int) -> None:
+        async with asyncio.TaskGroup() as running:
+            running.create_task(self._loop.run())
+            running.create_task(self._reports.run(generation))
 
     async def stop(self) -> None:
+        await self._reports.stop()
         await self._source.close()
 
     def made_again(self, topic: str) -> None:
         """Nothing here is written to it."""
 
     def on_board(self, generation: int) -> board.Upkeep:
-        return board.Upkeep(generation, (), None, 0, ())
+        return board.Upkeep(generation, tuple(map(pass_report, self.states)), None, 0, ())
 
 
 class _Asking:

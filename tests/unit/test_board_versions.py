@@ -121,6 +121,13 @@ def test_the_version_before_reads_a_report_of_this_one() -> None:
     assert (unknown["lag"], unknown["lag_seconds"]) == (0, 0.0), "a number, where that version takes nothing else"
 
 
+def test_a_lease_says_how_many_partitions_there_are_beside_what_the_version_before_reads() -> None:
+    _, key, value = BEFORE[0]
+    new = board.Lease(4, True, False, ((1, 2),), "driver-1", 12)
+    assert board.encode(new) == [(key, value[:-1] + b',"partitions":12}')]
+    assert board.Reader().read(*board.encode(new)[0]) == new
+
+
 def test_the_version_before_reads_every_other_entry_of_this_one() -> None:
     for entry in (BEFORE[1][0], board.Plan(0, 1, 1), BEFORE[3][0], board.Upkeep(1, over=True)):
         ((key, value),) = board.encode(entry)

@@ -144,6 +144,50 @@ def test_a_pass_that_is_degraded_is_a_problem_of_a_flow_that_runs() -> None:
     assert summary("A->B", Sight(State.STOPPED, well)).problem is None, "what ailed it then is not so now"
 
 
+def test_a_driver_that_says_that_nothing_is_copied_waits_though_its_slots_tell_of_no_trouble() -> None:
+    held_up = kept_up(name="copying", degraded_since=5.0, reason="nothing was copied for 9 s, and something waits")
+    well = Picture(
+        lease=board.Lease(3), plans=planned(3), reports={0: report(0)}, lease_at=100.0, reported_at={0: 99.0},
+        upkeep=held_up,
+    )  # fmt: skip
+    status = summary("A->B", Sight(State.RUNNING, well))
+    said = "copying: nothing was copied for 9 s, and something waits"
+    assert (status.state, status.problem) == (State.WAITING, said)
+    no_core_yet = Picture(lease=board.Lease(3), lease_at=100.0, upkeep=held_up)
+    assert summary("A->B", Sight(State.IDLE, no_core_yet)).state is State.WAITING
+    assert summary("A->B", Sight(State.STOPPED, well)).state is State.STOPPED
+
+
+def test_lag_is_not_known_while_a_partition_moves_from_one_slot_to_another() -> None:
+    """It is in no plan then, and no slot counts it."""
+    told = replace(report(0), lag_age=0.5, lease_at=99.5, plan=planned(3)[0].version)
+    still = Picture(
+        lease=board.Lease(3, partitions=len(planned(3)[0].copied)), plans=planned(3), reports={0: told}, lease_at=100.0,
+        reported_at={0: 99.0},
+    )  # fmt: skip
+    assert summary("A->B", Sight(State.RUNNING, still)).backlog.offsets is not None
+    moving = replace(still, lease=board.Lease(3, partitions=len(planned(3)[0].copied) + 1))
+    assert summary("A->B", Sight(State.RUNNING, moving)).backlog.offsets is None
+
+
+def test_a_flow_whose_plan_was_lost_from_the_board_runs_as_its_lease_says() -> None:
+    picture = Picture(lease=board.Lease(3, partitions=4), lease_at=100.0)
+    assert state_of(picture, picture) is State.RUNNING
+    assert state_of(replace(picture, lease=board.Lease(3, partitions=0)), picture) is State.IDLE
+
+
+def test_a_slot_whose_clock_is_behind_is_not_silent() -> None:
+    late = Picture(
+        lease=board.Lease(3), plans=planned(3), reports={0: replace(report(0), lease_at=99.0)}, lease_at=100.0,
+        reported_at={0: 80.0},
+    )  # fmt: skip
+    (slot,) = summary("A->B", Sight(State.RUNNING, late)).slots
+    assert slot.silent_since is None
+    gone = replace(late, reports={0: replace(report(0), lease_at=80.0)}, reported_at={0: 99.0})
+    (slot,) = summary("A->B", Sight(State.RUNNING, gone)).slots
+    assert slot.silent_since == 80.0
+
+
 def test_a_driver_that_has_lost_the_lock_is_paused_and_not_lapsed() -> None:
     paused = Picture(lease=board.Lease(3), lease_at=100.0, upkeep=board.Upkeep(3), upkeep_at=110.0)
     heard = Picture(upkeep=board.Upkeep(3))

@@ -36,8 +36,11 @@ END_KEY, REPORT_KEY = b"end", b"slot-"
 _RECORD_BYTES = 500_000
 """Of a value; of a plan's, all but the few fields beside its topics."""
 _NUMBERS_AT_ONCE = 10_000
-_NEWER = {"attempt": 0, "lag_age": None, "ends": 0, "age_is_known": False, "lease_at": 0.0}
-"""What reports have that readers of earlier versions do not know, left out where it says nothing."""
+_NEWER: dict[type, dict[str, Any]] = {
+    Lease: {"partitions": None},
+    Report: {"attempt": 0, "lag_age": None, "ends": 0, "age_is_known": False, "lease_at": 0.0},
+}
+"""What entries have that readers of earlier versions do not know, left out where it says nothing."""
 # Where an entry is too large, its texts are cut to the first of these that will do. No topic has so long a name.
 _LONGEST_TEXTS = (2000, 300)
 
@@ -63,9 +66,8 @@ def encode(entry: Entry) -> list[tuple[bytes, bytes]]:
             key = END_KEY.decode()
         case Notice():
             key = f"notice {entry.kind} {entry.subject}"
-    fields = asdict(entry)
-    if isinstance(entry, Report):
-        fields = {name: value for name, value in fields.items() if name not in _NEWER or value != _NEWER[name]}
+    newer = _NEWER.get(type(entry), {})
+    fields = {name: value for name, value in asdict(entry).items() if name not in newer or value != newer[name]}
     value = _json(fields)
     for longest in _LONGEST_TEXTS:
         if len(value) <= _RECORD_BYTES:
@@ -224,7 +226,10 @@ def _counted_gap(key: bytes) -> CountedGap:
 def _read_lease(fields: dict[str, Any]) -> Lease:
     attempts = tuple((int(slot), int(attempt)) for slot, attempt in fields["attempts"])
     stop, over, holder = bool(fields["stop"]), bool(fields["over"]), str(fields.get("holder", ""))
-    return Lease(int(fields["generation"]), stop, over, attempts, holder)
+    partitions = fields.get("partitions")  # not told by versions before
+    return Lease(
+        int(fields["generation"]), stop, over, attempts, holder, None if partitions is None else int(partitions)
+    )
 
 
 def _read_plan(fields: dict[str, Any]) -> Plan:

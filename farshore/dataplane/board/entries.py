@@ -20,7 +20,8 @@ class Lease:
     """`generation` may write; with `stop` it has been asked to end; `over`: it has ended, none of its slots writes.
 
     `attempts` pairs slots with the number of their attempt, where that is not 0: only that one may write. `holder` is
-    the driver. Of two that claim one generation the first on the board has it.
+    the driver. Of two that claim one generation the first on the board has it. `partitions` is how many its slots are
+    to copy, in all: those that move between two slots are in no plan. None: not told.
     """
 
     generation: int
@@ -28,6 +29,7 @@ class Lease:
     over: bool = False
     attempts: tuple[tuple[int, int], ...] = ()
     holder: str = ""
+    partitions: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
