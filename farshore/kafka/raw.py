@@ -116,15 +116,15 @@ class RawCluster:
     ) -> list[Fetched]:
         """Batches from each offset on, as far as limits allow; the broker waits up to `max_wait` for `min_bytes`.
 
-        Only the first partition with data may exceed the limits, by one batch: rotate the order. Fetches of one broker
-        follow one another on one connection.
+        Only the first partition with data may exceed the limits, by one batch: rotate the order. Fetches that wait
+        follow one another on one connection to the broker, those that do not on another.
 
         With a `session`, which must be this broker's and in use by nobody else, `partitions` are still all that is
         wanted, but only those are answered of whom there is news; order counts only when the session begins anew.
         """
         asked = without_session(partitions) if session is None else session.ask(partitions)
         request = Fetch(asked, max_wait, min_bytes, max_bytes, isolation_level, rack)
-        answer = await self.brokers.ask(broker, Purpose.FETCH, request)
+        answer = await self.brokers.ask(broker, Purpose.FETCH if max_wait else Purpose.READ, request)
         if session is not None:
             session.answered(answer, isolation_level)
         if answer.error and asked.full:

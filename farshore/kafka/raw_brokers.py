@@ -30,6 +30,8 @@ class Purpose(Enum):
     """Connections are not shared between these: a broker answers in order, so a long poll holds up all behind it."""
 
     FETCH = "fetch"
+    READ = "read"
+    """Fetches that are answered at once."""
     PRODUCE = "produce"
     CONTROL = "control"
     GROUP = "group"

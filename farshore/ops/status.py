@@ -260,7 +260,7 @@ def _is_held_up(upkeep: board.Upkeep | None) -> bool:
 
 
 def _slots(generation: int, picture: Picture, state: State) -> list[SlotStatus]:
-    """Those that the plan still has."""
+    """Those that have anything to copy: what others told last is no more."""
     found = []
     for number in sorted(picture.reports.keys() | picture.plans.keys()):
         plan, report = picture.plans.get(number), picture.reports.get(number)
@@ -270,7 +270,7 @@ def _slots(generation: int, picture: Picture, state: State) -> list[SlotStatus]:
             if plan is None or not plan.copied:
                 continue
             report = board.Report(number, generation, NOT_STARTED, partitions=len(plan.copied))
-        if plan is not None and plan.end:
+        if plan is not None and (plan.end or not plan.copied):
             continue
         # By the driver's clock, if the slot has heard a lease: that of the slot may be seconds behind.
         at = report.lease_at or picture.reported_at.get(number, 0.0)

@@ -69,14 +69,27 @@ def report(slot: int, generation: int = 3, **fields: object) -> board.Report:
 
 
 def test_slots_of_earlier_generations_and_ended_ones_are_left_out_and_silent_ones_are_told() -> None:
+    copied, trouble = planned(3)[0].copied, board.TroubleReport("slot 4", "positions", "why", 5.0)
     picture = Picture(
         lease=board.Lease(3),
         lease_at=1000.0,
-        plans={0: board.Plan(0, 3, 1), 1: board.Plan(1, 3, 2), 2: board.Plan(2, 3, 3, end=True)},
-        reports={0: report(0), 1: report(1), 2: report(2), 3: report(3, generation=2)},
-        reported_at={0: 999.5, 1: 980.0, 2: 999.5, 3: 999.5},
+        plans={
+            0: board.Plan(0, 3, 1, copied),
+            1: board.Plan(1, 3, 2, copied),
+            2: board.Plan(2, 3, 3, end=True),
+            4: board.Plan(4, 3, 4),
+        },
+        reports={
+            0: report(0),
+            1: report(1),
+            2: report(2),
+            3: report(3, generation=2),
+            4: report(4, troubles=(trouble,)),
+        },
+        reported_at={0: 999.5, 1: 980.0, 2: 999.5, 3: 999.5, 4: 999.5},
     )
     status = summary("A->B", Sight(State.RUNNING, picture))
+    assert status.troubles == [], "what ailed a slot that has nothing to copy any more is over"
     assert [(each.report.slot, each.silent_since) for each in status.slots] == [(0, None), (1, 980.0)]
     assert status.since is None
     lapsed = summary("A->B", Sight(State.LAPSED, picture))
