@@ -98,21 +98,25 @@ class Changes:
         world.trace.event(f"B is wiped, and away for {seconds} s; its id is {cluster.cluster_id}")
 
     def _lose_positions(self) -> None:
-        """At times together with the board."""
-        world, cluster = self._world, self._world.clusters["B"]
+        """At times together with the board, or with all else that tells where copies are: then an operator may have to
+        say where to go on."""
+        world = self._world
         for driver in list(world.drivers):
             driver.kill()
             world.drivers.remove(driver)
             world.line.after(self._chance.choice((0.5, 12)), world.add_driver)
         for process in list(world.living_slots):
             process.kill()
-        lost = ["positions", "board"] if self._chance.random() < 0.3 else ["positions"]
-        if "board" in lost:
+        lost = [("B", "positions")]
+        if self._chance.random() < 0.3:
+            lost.append(("B", "board"))
             world.leases.wiped()
-        for topic in lost:
-            if topic in cluster.topic_ids:
-                cluster.delete_topic(topic)
-        world.trace.event(f"all is killed, and {', '.join(lost)} deleted")
+        if self._chance.random() < 0.3:
+            lost += [("B", "ledger"), ("A", "syncs")]
+        for alias, topic in lost:
+            if topic in world.clusters[alias].topic_ids:
+                world.clusters[alias].delete_topic(topic)
+        world.trace.event(f"all is killed, and {', '.join(topic for _, topic in lost)} deleted")
 
     def _claimed(self, log: Log) -> int:
         """Where the board must not end before: without any lease of the generation at work its number would be given to

@@ -46,6 +46,7 @@ class Truth:
         self._lag_is_knowable = world.setting.flavour not in _ANOTHER_LOG
         self._onlooker = Onlooker(world)
         self._status_waits_since: float | None = None
+        self._wanted_since: dict[int, float] = {}
 
     def appended(self, number: int, batch: Batch) -> None:
         """To a remote topic. What is aborted right after it was copied for a moment all the same."""
@@ -88,6 +89,16 @@ class Truth:
         found = [body for body, since in self._readable[number].items() if now - since > by]
         return sum(now - copied.get(body, -by) > by for body in found)
 
+    def _oldest(self, number: int) -> float:
+        """For how many seconds a reader of the source has seen a record that is not copied."""
+        copied, now = self._copied[number], self._world.line.now
+        return max((now - since for body, since in self._readable[number].items() if body not in copied), default=0.0)
+
+    @property
+    def _unsure_seconds(self) -> float:
+        """What is told may be as old as what counts as late, and goes by a clock that differs from that of producers."""
+        return 2 * LATE_SECONDS + self._world.setting.skew
+
     def _check_lag(self, process: DriverProcess, late: list[int]) -> None:
         assert process.driver is not None
         generation, figures = process.generation, process.driver.figures
@@ -98,6 +109,10 @@ class Truth:
             if backlog.offsets is not None and backlog.offsets < missing:
                 said = f"slot {slot} is {backlog.offsets} behind, says {process.name}, as of {backlog.age:.1f} s ago"
                 self._world.trace.fail("LAG TOO LOW", f"{said}, but {missing} records are not copied")
+            oldest = max((self._oldest(copied.partition.partition) for copied in share), default=0.0)
+            if backlog.seconds is not None and backlog.seconds < oldest - self._unsure_seconds:
+                said = f"slot {slot} is {backlog.seconds:.1f} s behind, says {process.name}"
+                self._world.trace.fail("LAG SECONDS TOO LOW", f"{said}, but a record has waited for {oldest:.1f} s")
 
     def _has_just_slept(self, process: DriverProcess) -> bool:
         """A machine that was suspended does not know that time has passed, until it hears of somebody."""
@@ -121,20 +136,14 @@ class Truth:
     def _check_status(self) -> None:
         """So with `farshore status`, which knows of drivers and slots only what they have put on the board."""
         status, now = self._onlooker.look(), self._world.line.now
+        wanted = self._wanted(0 if status is None else status.generation)
+        self._wanted_since = {number: self._wanted_since.get(number, now) for number in wanted}
         is_fine = status is not None and status.state is State.RUNNING and status.problem is None
-        if status is None or not is_fine or any(map(self._has_just_slept, self._world.drivers)):
-            self._status_waits_since = None
-            return
-        numbers = {
-            copied.partition.partition
-            for process in self._world.drivers
-            if process.generation is not None and process.generation.number == status.generation
-            and process.driver is not None and process.driver.figures.state is FlowState.RUNNING
-            for share in process.generation.wanted
-            for copied in share
-        }  # fmt: skip
-        late = sum(self._late(number, _TOLD_LATE_SECONDS) for number in numbers)
-        if not late:
+        late = 0
+        if is_fine and not any(map(self._has_just_slept, self._world.drivers)):
+            known = (number for number, since in self._wanted_since.items() if now - since > _TOLD_LATE_SECONDS)
+            late = sum(self._late(number, _TOLD_LATE_SECONDS) for number in known)
+        if status is None or not late:
             self._status_waits_since = None
             return
         behind = status.backlog.offsets
@@ -144,6 +153,17 @@ class Truth:
         if now - max(since, self._appended_at) > _IDLE_SECONDS + _TOLD_LATE_SECONDS:
             self._status_waits_since = None
             self._world.trace.fail("STATUS RUNS IN WORDS ONLY", "status says that the flow runs, and nothing is copied")
+
+    def _wanted(self, generation: int) -> set[int]:
+        """The partitions that the driver of this generation wants to be copied, if it takes itself to be at work."""
+        return {
+            copied.partition.partition
+            for process in self._world.drivers
+            if process.generation is not None and process.generation.number == generation
+            and process.driver is not None and process.driver.figures.state is FlowState.RUNNING
+            for share in process.generation.wanted
+            for copied in share
+        }  # fmt: skip
 
     def _check_started(self, process: DriverProcess) -> None:
         """A slot that Spark has not begun for long is told of: nothing of its partitions is copied."""
