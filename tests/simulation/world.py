@@ -37,6 +37,7 @@ from simulation.kafka.log import Log
 from simulation.leases import Leases
 from simulation.network import ModelConnection, Network
 from simulation.odd_answers import OddAnswers
+from simulation.operator import Operator
 from simulation.product import REST_SECONDS, altered
 from simulation.setting import ANY, Options, drawn
 from simulation.shares import Shares
@@ -278,7 +279,7 @@ class World(Host):
         for _ in range(self.setting.standbys if self.setting.standby else 0):
             self.add_driver()
         Faults(self, dict(self._options.often)).begin()
-        looking = Changes(self).run(), self._look(), self._truth.run()
+        looking = Changes(self).run(), self._look(), self._truth.run(), Operator(self).run()
         beside = [self.nature.create_task(each) for each in looking]
         await self.source.write_all()
         await asyncio.sleep(2)
