@@ -164,6 +164,17 @@ def close_context(context: Any, within: float) -> None:
     stopping.join(within)
 
 
+def leave_context(context: Any) -> None:
+    """Of one whose Java is gone: a thread and a socket in this process, which would add up with every Spark that ends.
+    Returns at once."""
+    threading.Thread(target=_end_server, args=(context,), name="Spark's end", daemon=True).start()
+
+
+def _end_server(context: Any) -> None:
+    with contextlib.suppress(Exception):  # it is Spark's own, and may be another one some day
+        context._accumulatorServer.shutdown()
+
+
 def _stop(context: Any) -> None:
     with contextlib.suppress(Exception):  # Java may be gone
         context.stop()

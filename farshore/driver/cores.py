@@ -16,19 +16,21 @@ _START_WITHIN_SECONDS = 15.0
 
 
 class Cores:
-    """Of one Spark session, shared by all flows that want slots. `total` is None while it is not known.
+    """Of the present Spark session, shared by all flows that want slots. `total` is what plans are made for, None while
+    it is not known; `last` is what was noted last, none at all while Spark is away.
 
     A slot keeps its core for as long as it lives, so that a slot beyond their number would never start.
     """
 
     def __init__(self, total: int | None = None) -> None:
-        self.total = total
+        self.total = self.last = total
         self._wanted: dict[Hashable, int] = {}
         self._differs_since: float | None = None
         self._more = False
 
     def note(self, cores: int, now: float) -> None:
         """So many tasks Spark can run at the same time. None at all is an outage, and no reason to plan for it."""
+        self.last = cores
         if not cores or cores == self.total:
             self._differs_since = None
             return

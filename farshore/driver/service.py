@@ -17,13 +17,10 @@ import logging
 import time
 from collections.abc import Mapping
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
 
 from farshore.config.settings import FlowSettings, Settings
-from farshore.dataplane.spark import Java, close_context, cores_of, open_context, runs_here, warm_up
 from farshore.dataplane.spark_settings import refuse_conflicts
 from farshore.driver.assembly import FlowParts
 from farshore.driver.cores import Cores, slots_at_most
@@ -32,11 +29,12 @@ from farshore.driver.flow import FlowDriver
 from farshore.driver.identities import Identities
 from farshore.driver.loop import DriverLoop
 from farshore.driver.parts import FlowWork
+from farshore.driver.spark_keeper import SparkKeeper
+from farshore.driver.spark_process import SparkProcess
 from farshore.driver.spark_slots import SparkSlots
 from farshore.driver.waits import TOLD_AFTER_SECONDS, Waits
-from farshore.errors import FarshoreError, SparkUnavailable
+from farshore.errors import FarshoreError
 from farshore.model import Flow
-from farshore.threads import in_thread
 
 _log = logging.getLogger(__name__)
 
@@ -48,9 +46,8 @@ _LOOP_SECONDS = 1.0
 _EXIT_SECONDS = 0.7
 """And of that, what is kept for the last lines and the end of the process."""
 _AT_LEAST_SECONDS = 0.2
-_LOOK_AT_SPARK_SECONDS = 1.0
-_SPARK_ANSWERS_WITHIN_SECONDS = 10.0
-_SPARK_ENDED = "Spark has ended the application, see its own log for the reason; start Farshore again"
+_LOOK_SECONDS = 0.5
+_FAULT = "this is a fault in Farshore, please report it"
 
 
 class Service:
@@ -72,12 +69,12 @@ class Service:
         self._settings = settings
         self._flows = [flow for flow in settings.flows if _has_work(flow, once=once)]
         self._master = master
-        self._spark = spark
+        self._properties = spark
         self._once = once
-        self._jvm_log = jvm_log
-        self._java = Java()
-        self._context: Any = None
-        self._loop = DriverLoop(on_hang=self._java.kill)
+        copying = [flow for flow in self._flows if flow.copies]
+        self._slots = {flow.flow: self._slots_at_most(flow, len(copying)) for flow in copying}
+        self._spark = SparkProcess(master, sum(self._slots.values()), spark, jvm_log)
+        self._loop = DriverLoop(on_hang=self._spark.kill)
         self._stopped = False
         self._running: concurrent.futures.Future[None] | None = None
         self._drivers: dict[Flow, FlowDriver] = {}
@@ -87,7 +84,7 @@ class Service:
 
     def start(self) -> None:
         """Returns at once. Raises ConfigError for properties of Spark that cannot be."""
-        refuse_conflicts(self._spark)
+        refuse_conflicts(self._properties)
         self._loop.start()
         self._running = self._loop.spawn(self._run())
 
@@ -128,10 +125,9 @@ class Service:
         give_up_at = time.monotonic() + within
         try:
             self._stop_flows(_until(give_up_at - _SPARK_SECONDS))
-            if self._context is not None:
-                close_context(self._context, _until(give_up_at - _LOOP_SECONDS))
+            self._spark.close(_until(give_up_at - _LOOP_SECONDS))
         finally:
-            self._java.kill()
+            self._spark.kill()
             self._loop.stop(_until(give_up_at - _EXIT_SECONDS))
 
     def _stop_flows(self, within: float) -> None:
@@ -150,40 +146,34 @@ class Service:
             await asyncio.sleep(0.02)
 
     async def _run(self) -> None:
-        """Until every flow has ended, or Spark has. Raises nothing but cancellation: see `error`."""
+        """Until every flow has ended, by itself or for want of Spark. Raises nothing but cancellation: see `error`."""
         try:
             await self._drive()
         except FarshoreError as error:
             self.error = error
         except Exception as error:
-            _log.exception("this is a fault in Farshore, please report it")
+            _log.exception(_FAULT)
             self.error = FarshoreError(f"{type(error).__name__}: {error}")
 
     async def _drive(self) -> None:
-        copying = [flow for flow in self._flows if flow.copies]
-        slots = {flow.flow: self._slots_at_most(flow, len(copying)) for flow in copying}
-        session = asyncio.create_task(self._open_context(sum(slots.values()))) if slots else None
+        cores = Cores(sum(self._slots.values()) if self._master is None else None)
+        keeper = SparkKeeper(self._spark, cores) if self._slots else None
+        beside = [asyncio.create_task(self._keep(keeper))] if keeper is not None else []
         parts = {flow.flow: FlowParts(flow) for flow in self._flows}
         try:
-            await self._run_flows(parts, session, slots)
+            submit = SparkSlots(lambda: keeper.session).submit if keeper is not None else None
+            self._drivers = {
+                flow: FlowDriver(
+                    self._admitted(each, each.work(submit, self._slots.get(flow, 0), cores, once=self._once))
+                )
+                for flow, each in parts.items()
+            }
+            beside.append(asyncio.create_task(self._tell_what_takes_long(keeper)))
+            await asyncio.gather(*(driver.run() for driver in self._drivers.values()))
         finally:
+            for task in beside:
+                task.cancel()
             await asyncio.gather(*(each.close() for each in parts.values()))
-
-    async def _run_flows(
-        self, parts: Mapping[Flow, FlowParts], session: asyncio.Task[Any] | None, slots: Mapping[Flow, int]
-    ) -> None:
-        submit = SparkSlots(session).submit if session is not None else None
-        cores = Cores(sum(slots.values()) if self._master is None else None)
-        self._drivers = {
-            flow: FlowDriver(self._admitted(each, each.work(submit, slots.get(flow, 0), cores, once=self._once)))
-            for flow, each in parts.items()
-        }
-        beside = [asyncio.create_task(self._tell_what_takes_long(session))]
-        if session is not None:
-            beside.append(asyncio.create_task(self._watch(session, cores)))
-        await asyncio.gather(*(driver.run() for driver in self._drivers.values()))
-        for task in beside:
-            task.cancel()
 
     def _admitted(self, parts: FlowParts, work: FlowWork) -> FlowWork:
         """The same, but that a flow that copies begins when it is known that nothing comes back to where it was
@@ -203,13 +193,7 @@ class Service:
         assert flow.source is not None
         return slots_at_most(flow.source.tasks_max, self._master, flows)[0]
 
-    async def _open_context(self, slots: int) -> Any:
-        self._context = await in_thread(
-            lambda: open_context(self._master, slots, self._java, conf=self._spark, jvm_log=self._jvm_log), "Spark"
-        )
-        return self._context
-
-    async def _tell_what_takes_long(self, session: asyncio.Task[Any] | None) -> None:
+    async def _tell_what_takes_long(self, keeper: SparkKeeper | None) -> None:
         """Until every flow has come so far as to copy, or to wait for another who does."""
         waits, loop, begun = Waits(), asyncio.get_running_loop(), set[str]()
         while len(begun) < len(self._drivers):
@@ -222,45 +206,24 @@ class Service:
                     begun.add(flow)
                 elif driver.replication is not None:  # before that it is a trouble, which was logged
                     waiting[flow] = driver.status.state
-            if session is not None and not session.done():
+            if keeper is not None and not keeper.session.done():
                 waiting["Spark"] = f"starting on {self._master or 'this machine'}"
             for name, what in waits.note(waiting, loop.time()):
                 _log.info("%s: this takes longer than %.0f s: %s", name, TOLD_AFTER_SECONDS, what)
-            await asyncio.sleep(_LOOK_AT_SPARK_SECONDS / 2)
+            await asyncio.sleep(_LOOK_SECONDS)
 
-    async def _watch(self, session: asyncio.Task[Any], cores: Cores) -> None:
-        """Until Spark cannot be had, or has ended: then all flows end."""
-        loop, warming = asyncio.get_running_loop(), None
+    async def _keep(self, keeper: SparkKeeper) -> None:
+        """Until cancelled, or Spark cannot be had at all: then all flows end."""
         try:
-            opened = await asyncio.shield(session)
-            while (found := await _cores_in_time(opened)) is not None:
-                cores.note(found, loop.time())
-                if found and warming is None:
-                    workers = 1 if runs_here(self._master) else found  # of which every executor gets some
-                    warming = loop.create_task(in_thread(partial(warm_up, opened, workers), "Python workers"))
-                await asyncio.sleep(_LOOK_AT_SPARK_SECONDS)
-            self.error = SparkUnavailable(_SPARK_ENDED)
-            _log.error(_SPARK_ENDED)
-        except SparkUnavailable as error:
+            await keeper.run()
+        except FarshoreError as error:
             self.error = error
         except Exception as error:
-            self.error = SparkUnavailable(f"Spark cannot be started: {type(error).__name__}: {error}")
+            _log.exception(_FAULT)
+            self.error = FarshoreError(f"{type(error).__name__}: {error}")
         give_up_at = asyncio.get_running_loop().time() + STOP_WITHIN_SECONDS - _SPARK_SECONDS
         for driver in self._drivers.values():
             driver.stop(give_up_at)
-
-
-async def _cores_in_time(context: Any) -> int | None:
-    """What `cores_of` says. Spark that does not answer, as when Java is frozen, has not ended: it is asked again, less
-    and less often, since a look that has no answer keeps its thread."""
-    patience = _SPARK_ANSWERS_WITHIN_SECONDS
-    while True:
-        try:
-            async with asyncio.timeout(patience):
-                return await in_thread(lambda: cores_of(context), "a look at Spark")
-        except TimeoutError:
-            _log.warning("Spark has not answered for %.0f s; until it does, slots stay as many as they are", patience)
-            patience *= 2
 
 
 def _until(moment: float) -> float:

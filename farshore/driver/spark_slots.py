@@ -23,18 +23,19 @@ NewJob = Callable[[Any, Order, str, Callable[[Outcome, bool], None]], Job]
 
 
 class SparkSlots:
-    """Submits attempts to the session, as soon as there is one: flows need not wait for Spark to take their locks."""
+    """Submits attempts to the present session, as soon as there is one: flows need not wait for Spark to take their
+    locks, nor give them up when it ends and another one follows."""
 
-    def __init__(self, session: asyncio.Task[Any], new_job: NewJob = SparkAttempt) -> None:
+    def __init__(self, session: Callable[[], asyncio.Future[Any]], new_job: NewJob = SparkAttempt) -> None:
         self._session = session
         self._new_job = new_job
 
     def submit(self, order: Order, description: str) -> SubmittedSlot:
-        return SubmittedSlot(self._session, self._new_job, order, description)
+        return SubmittedSlot(self._session(), self._new_job, order, description)
 
 
 class SubmittedSlot:
-    def __init__(self, session: asyncio.Task[Any], new_job: NewJob, order: Order, description: str) -> None:
+    def __init__(self, session: asyncio.Future[Any], new_job: NewJob, order: Order, description: str) -> None:
         loop = asyncio.get_running_loop()
         self._ended: asyncio.Future[Ended] = loop.create_future()
         self._order = order
@@ -52,7 +53,7 @@ class SubmittedSlot:
             self._beginning.cancel()
             self._settle(Outcome(self._order.slot, 0, "cancelled before it began"), True)
 
-    async def _begin(self, session: asyncio.Task[Any], description: str) -> None:
+    async def _begin(self, session: asyncio.Future[Any], description: str) -> None:
         loop = asyncio.get_running_loop()
 
         def on_end(outcome: Outcome, surely: bool) -> None:

@@ -40,5 +40,5 @@ class SlotStarts:
 
     @property
     def _reason(self) -> str:
-        cores = counted(self._cores.total or 0, "core")
+        cores = counted(self._cores.last or 0, "core")
         return f"Spark has {cores} for all flows, and nothing was heard of it; see Spark's log and page"

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import NamedTuple
 
 DRIVER, JVM = "driver", "jvm"
-_CODES = {DRIVER: 137, JVM: 1}
-"""After SIGKILL, as `farshore.local.lifeline` passes it on; and what Farshore says when its Spark is gone."""
+_KILLED = 137
+"""After SIGKILL, as `farshore.local.lifeline` passes it on."""
+_NO_SPARK, _GOES_ON = "Spark cannot be started", "it is tried again"
 
 
 class Death(NamedTuple):
@@ -19,7 +20,9 @@ class Death(NamedTuple):
 
     @property
     def is_explained(self) -> bool:
-        return any(self.code == _CODES[part] for part in self.killed)
+        """A killed JVM explains the end of a Farshore only where Spark was not up before: else it starts another one."""
+        never_up = any(_NO_SPARK in line and _GOES_ON not in line for line in self.last_lines)
+        return (DRIVER in self.killed and self.code == _KILLED) or (JVM in self.killed and self.code == 1 and never_up)
 
     def __str__(self) -> str:
         killed = f"after its {' and '.join(sorted(self.killed))} was killed" if self.killed else "by itself"

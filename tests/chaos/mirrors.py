@@ -55,7 +55,7 @@ class Place:
             self._run()
 
     def kill(self, process: Process) -> bool:
-        """Whether it was the driver or Spark's JVM of this place, and was killed. So its end has an explanation."""
+        """Whether it was the driver or Spark's JVM of this place, and was killed. That may explain its end."""
         with self._turn:
             part = next((name for name in (DRIVER, JVM) if process in self.part(name)), None)
             if part is None or not process.kill():

@@ -15,6 +15,7 @@ from farshore.driver.generation import Generation
 from farshore.driver.parts import FlowWork
 from farshore.driver.replication import Copies
 from farshore.driver.slot_jobs import OnEnd, OrderOf, SlotJob
+from farshore.driver.spark_keeper import SparkKeeper
 from farshore.driver.spark_slots import SparkSlots
 from farshore.errors import SparkUnavailable
 from farshore.kafka.lock import FlowLock, LockPlace
@@ -25,7 +26,7 @@ from simulation.holders import GROUP
 from simulation.setting import Flavour
 from simulation.slots import SlotProcess
 from simulation.source import REMOTE, TOPIC
-from simulation.spark import Spark, SparkJob
+from simulation.spark import ModelSpark, Spark, SparkJob
 from simulation.timeline import ProcessLoop
 from simulation.upkeep import ModelUpkeep
 
@@ -34,7 +35,6 @@ if TYPE_CHECKING:
 
 STOP_WITHIN_SECONDS = 10.0
 _SPARK_SECONDS = 1.7
-_LOOK_AT_SPARK_EVERY = 1.0
 _LOOK_EVERY = 0.25
 _SESSION_SECONDS = 6.0
 
@@ -85,20 +85,15 @@ class DriverProcess:
         assert self.driver is not None
         self.driver.stop(self.loop.time() + STOP_WITHIN_SECONDS - _SPARK_SECONDS)
 
-    async def _watch(self, spark: Spark) -> None:
-        """When Spark cannot be had, or has ended, so does the driver, and is started again from outside."""
+    async def _keep(self, keeper: SparkKeeper) -> None:
+        """When Spark cannot be had the first time, the driver ends, and is started again from outside."""
         try:
-            await asyncio.shield(spark.session)
-            while not spark.ended:
-                if not spark.hung:
-                    self._cores.note(spark.cores, self.loop.time())
-                await asyncio.sleep(_LOOK_AT_SPARK_EVERY)
+            await keeper.run()
         except SparkUnavailable:
-            pass
-        if not self.stopping:
-            self.world.trace.event(f"{self.name} ends, for it has no Spark")
-            self.stop()
-            self.world.start_again(self)
+            if not self.stopping:
+                self.world.trace.event(f"{self.name} ends, for it has no Spark")
+                self.stop()
+                self.world.start_again(self)
 
     def _give_up(self, freezes: int) -> None:
         if self.over or self.loop.dead:
@@ -144,10 +139,11 @@ class DriverProcess:
                 self.world.line.after(chance.uniform(0.5, 5), setattr, process, "orphaned", True)
 
     def _begin(self) -> None:
-        self.spark = Spark(self)
-        self.driver = FlowDriver(self._work(SparkSlots(self.spark.session, SparkJob)), self.loop.clock)
+        keeper = SparkKeeper(ModelSpark(self), self._cores)
+        slots = SparkSlots(lambda: keeper.session, SparkJob)
+        self.driver = FlowDriver(self._work(slots), self.loop.clock)
         self.loop.create_task(self.driver.run()).add_done_callback(self._done)
-        self.loop.create_task(self._watch(self.spark))
+        self.loop.create_task(self._keep(keeper))
         self.loop.create_task(self._complete())
 
     def _done(self, task: asyncio.Task[None]) -> None:

@@ -1,6 +1,6 @@
 """Spark, as a driver sees it: a session that comes up sooner or later, executors with cores, and jobs that wait for one.
 
-Each driver has its own, which ends with it. A job is an attempt of a slot. It may begin late, its worker may die, its
+Each driver has its own, which ends with it, and one after the other if Spark ends before. A job is an attempt of a slot. It may begin late, its worker may die, its
 executor may be lost with all that runs there, be it that it runs on; Spark as a whole may stand still, or end.
 """
 
@@ -22,6 +22,7 @@ OnEnd = Callable[[Outcome, bool], None]
 
 _TOLD_AFTER = 0.01
 _KILLED_WITHIN = 0.5
+_THAWED_WITHIN = 0.25
 _CANCELLED = "its Spark task failed: Job cancelled"
 _SPARK_GONE = "its Spark task failed: Answer from Java side is empty"
 _START_SECONDS = (0.3, 0.3, 0.3, 1.0, 5.0)
@@ -43,7 +44,7 @@ class Executor:
 
 
 class Spark:
-    """Of one driver. `session` is what its flows wait for; `hung`: it answers nothing, and does nothing."""
+    """Of one driver, which has another one when it has `ended`. `hung`: it answers nothing, and does nothing."""
 
     def __init__(self, driver: DriverProcess) -> None:
         self.world = driver.world
@@ -53,14 +54,14 @@ class Spark:
         self._waiting: list[SparkJob] = []
         self._jobs: dict[SparkJob, None] = {}
         self._untold: list[tuple[Callable[..., None], tuple[object, ...]]] = []
-        self.session = driver.loop.create_task(self._open())
 
     @property
     def cores(self) -> int:
         """Of the executors that it has now."""
         return sum(executor.cores for executor in self.executors if not executor.lost)
 
-    async def _open(self) -> Spark:
+    async def open(self) -> Spark:
+        """What its flows wait for."""
         world, chance = self.world, self.world.chances.of("spark start")
         seconds, fate = chance.choice(_START_SECONDS), chance.random()
         if fate < 0.1 and world.chances.on("spark start"):
@@ -75,6 +76,10 @@ class Spark:
     # -- what happens to it
 
     def submit(self, job: SparkJob) -> None:
+        if self.ended:  # some jobs get so far as to be in Java's hands, and some do not
+            chance = self.world.chances.of("spark ends")
+            job.over(Outcome(job.order.slot, 0, _SPARK_GONE), surely=chance.random() < 0.5)
+            return
         self._jobs[job] = None
         self._waiting.append(job)
         self.look()
@@ -132,7 +137,8 @@ class Spark:
     def end(self) -> None:
         """As if Java had died. Its workers die too, or notice that it is gone."""
         chance = self.world.chances.of("spark ends")
-        self.ended, self.hung = True, False
+        self.ended = True
+        self.thaw()  # what waits for an answer has the end of Java for one
         for job in list(self._jobs):
             job.over(Outcome(job.order.slot, 0, _SPARK_GONE), surely=False)
         for process in list(self.driver.processes):
@@ -155,6 +161,28 @@ class Spark:
         if job in self._waiting:
             self._waiting.remove(job)
         self.look()
+
+
+class ModelSpark:
+    """In the place of `SparkProcess`."""
+
+    def __init__(self, driver: DriverProcess) -> None:
+        self._driver = driver
+
+    async def open(self) -> Spark:
+        spark = self._driver.spark = Spark(self._driver)
+        return await spark.open()
+
+    async def cores(self, spark: Spark) -> int | None:
+        while spark.hung:
+            await asyncio.sleep(_THAWED_WITHIN)
+        return None if spark.ended else spark.cores
+
+    async def warm_up(self, spark: Spark, cores: int) -> None:
+        """Nothing to load."""
+
+    def end(self) -> None:
+        """Nothing of it lives on in the model but its workers, as orphans, which `Spark.end` sees to."""
 
 
 class SparkJob:

@@ -14,11 +14,11 @@ from typing import Any
 import pytest
 from configs import ReadText, read_text, said
 
-from farshore.driver import service as service_module
-from farshore.driver import waits
+from farshore.driver import spark_process, waits
 from farshore.driver.figures import FlowState
 from farshore.driver.flow import FlowDriver
 from farshore.driver.service import Service
+from farshore.errors import SparkUnavailable
 
 __all__ = ["read_text"]
 
@@ -44,7 +44,7 @@ def start(
     settings = reading.settings
     assert settings is not None, said(reading)
     never = threading.Event()
-    monkeypatch.setattr(service_module, "open_context", lambda *_, **__: never.wait(WAIT_SECONDS))
+    monkeypatch.setattr(spark_process, "open_context", lambda *_, **__: never.wait(WAIT_SECONDS))
     started = []
 
     def start_it(**options: Any) -> Service:
@@ -70,6 +70,19 @@ def test_flows_are_seen_as_starting_while_no_cluster_has_answered(start: Callabl
     wait_until(lambda: len(service.status) == 2)
     assert [each.flow for each in service.status] == ["A->B", "C->D"]
     assert {each.state for each in service.figures} == {FlowState.STARTING}
+
+
+def test_spark_that_cannot_be_had_at_the_start_ends_all_flows_and_says_why(
+    start: Callable[..., Service], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def no_spark(*_: Any, **__: Any) -> None:
+        raise SparkUnavailable("Spark cannot be started on mars: no air")
+
+    monkeypatch.setattr(spark_process, "open_context", no_spark)
+    service = start()
+    wait_until(lambda: service.done)
+    assert str(service.error) == "Spark cannot be started on mars: no air"
+    assert service.failed
 
 
 def test_the_log_says_what_a_start_waits_for(
