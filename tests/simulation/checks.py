@@ -13,7 +13,7 @@ from farshore.kafka.facts import Record
 from farshore.wire.positions import decode_position
 from farshore.wire.records_v2 import fields_of
 from simulation.setting import Flavour
-from simulation.source import REMOTE, TOPIC
+from simulation.source import CROWD_BATCH_BYTES, REMOTE, TOPIC
 
 if TYPE_CHECKING:
     from simulation.world import World
@@ -210,7 +210,8 @@ class Checks:
     def memory(self) -> None:
         """What a slot holds stays within its budget and one batch from each source broker."""
         budget = self._setting.budget_bytes
-        slack = len(self._world.clusters["A"].brokers) * max(4000, self._setting.fetch_bytes)
+        batch = CROWD_BATCH_BYTES if self._setting.crowd else 4000
+        slack = len(self._world.clusters["A"].brokers) * max(batch, self._setting.fetch_bytes)
         for process in self._world.living_slots:
             slot = process.task.slot if process.task is not None else None
             if slot is None:

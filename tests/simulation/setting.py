@@ -190,4 +190,5 @@ def _distances(chances: Chances) -> tuple[tuple[str, float], ...]:
 
 def _crowded(setting: Setting) -> Setting:
     """Many partitions with little in them, and little that goes wrong: such a world costs more than others."""
-    return replace(setting, partitions=500, records=4, slots=2, budget_bytes=2 << 20, merge_below=65_536, calm=2.0)
+    few = replace(setting, partitions=500, records=4, slots=2, calm=2.0)
+    return replace(few, budget_bytes=2 << 20, merge_below=65_536, max_message_bytes=1_048_588)

@@ -19,6 +19,10 @@ TOPIC = "t"
 REMOTE = "A.t"
 _COUNTS = (1, 1, 2, 5, 20, 40)
 _CROWD_SECONDS = 6.0
+_CROWD_AT_ONCE = 10
+_CROWD_LONGEST = 3000
+"""So that all of them together are more than a slot may hold."""
+CROWD_BATCH_BYTES = _CROWD_AT_ONCE * (_CROWD_LONGEST + 100)
 
 
 @dataclass(slots=True)
@@ -66,9 +70,9 @@ class Source:
 
     async def _write_crowd(self) -> None:
         total = self._setting.partitions * self._setting.records
-        for _ in range(total // 10):
-            await asyncio.sleep(_CROWD_SECONDS * 10 / total)
-            self.append(self._chance.randrange(self._setting.partitions), 10)
+        for _ in range(total // _CROWD_AT_ONCE):
+            await asyncio.sleep(_CROWD_SECONDS * _CROWD_AT_ONCE / total)
+            self.append(self._chance.randrange(self._setting.partitions), _CROWD_AT_ONCE)
 
     async def _write(self, number: int) -> None:
         chance, left = self._chance, self._setting.records
@@ -104,9 +108,9 @@ class Source:
         log.append_marker(producer.producer_id, 0, committed=committed, timestamp=self._world.line.stamp)
 
     def _bodies(self, number: int, count: int) -> list[RawRecord]:
-        made = []
+        made, longest = [], _CROWD_LONGEST if self._setting.crowd else 60
         for index in range(count):
             self._serial += 1
-            value = b"%d-%d-" % (number, self._serial) + b"x" * self._chance.randrange(60)
+            value = b"%d-%d-" % (number, self._serial) + b"x" * self._chance.randrange(longest)
             made.append((index, self._world.line.stamp, body_of(b"%d" % number, value, [])))
         return made
