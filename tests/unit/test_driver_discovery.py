@@ -178,13 +178,13 @@ def test_the_board_tells_that_a_flow_is_held_though_its_topics_cannot_be_looked_
             while leases < 3:
                 await asyncio.sleep(0.1)
                 said = [reader.read(e.key, e.value) for e in await read_topic(target, "board", 1, patience=5)]
-                leases = said.count(board.Lease(3, holder="ours"))
+                leases = said.count(board.Lease(3, holder="ours", partitions=0))
             assert replication.lookup_failure == "A: list of topics: not allowed"
             running.cancel()
             await asyncio.gather(running, return_exceptions=True)
             await replication._stop(asyncio.get_running_loop().time() + 5)
             read = await read_picture(target, "board", SYSTEM_CLOCK)
-            assert read.lease == board.Lease(3, stop=True, over=True, holder="ours")
+            assert read.lease == board.Lease(3, stop=True, over=True, holder="ours", partitions=0)
 
     asyncio.run(asyncio.wait_for(run(), 20))
 

@@ -162,7 +162,7 @@ def test_the_lease_names_generation_holder_and_attempts_and_comes_before_any_pla
         async with driven() as one:
             one.generation.follow([share("a")])
             await one.plans_until(1)
-            assert (await one.entries())[0] == board.Lease(NUMBER, holder=HOLDER)
+            assert (await one.entries())[0] == board.Lease(NUMBER, holder=HOLDER, partitions=0)
             assert one.jobs[0].calls == ["start"]
             one.jobs[0].attempt = 2
             while (await one.leases())[-1].attempts != ((0, 2),):
@@ -349,7 +349,7 @@ def test_after_a_stop_it_is_over_only_when_every_slot_has_surely_ended(surely: b
             one.jobs[0].surely_ended = surely
             one.jobs[0].end()
             await one.running
-            assert (await one.leases())[-1] == board.Lease(NUMBER, stop=True, over=surely, holder=HOLDER)
+            assert (await one.leases())[-1] == board.Lease(NUMBER, stop=True, over=surely, holder=HOLDER, partitions=1)
             assert one.generation.done
 
     run()
