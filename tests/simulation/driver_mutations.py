@@ -100,7 +100,7 @@ DRIVER_MUTATIONS = (
         "a partition moves before the slot that has it lets it go",
         driver_holes.partitions_move_before_they_are_let_go,
         _MOVING,
-        20013,
+        20029,
         _TWO_WRITE,
     ),
     Mutation(
@@ -130,7 +130,7 @@ DRIVER_MUTATIONS = (
         "what a slot told last counts when it has nothing to copy any more",
         driver_holes.slots_that_have_nothing_to_copy_are_heard,
         Options(crowd=False, settings=(("distances", ()),)),
-        20176,
+        20018,
         ("STATE OUTLASTS ITS CAUSE",),
     ),
 )

@@ -122,7 +122,7 @@ MUTATIONS = (
         "positions are read up to the last stable offset only",
         holes.positions_to_the_last_stable_offset,
         _EXACTLY,
-        20005,
+        20025,
         _CONTENTS,
     ),
     Mutation(
@@ -138,7 +138,7 @@ MUTATIONS = (
         "batches are sent again between positions and commit",
         holes.sends_again_while_it_commits,
         _SPLITTING,
-        20016,
+        20010,
         _CONTENTS,
     ),
     Mutation(
@@ -146,7 +146,7 @@ MUTATIONS = (
         "a partition taken back begins at sequence 0",
         holes.sequences_begin_again,
         _BACK_AND_FORTH,
-        20058,
+        20009,
         _CONTENTS,
     ),
     Mutation(
@@ -154,7 +154,7 @@ MUTATIONS = (
         "pieces of a batch forget that it may be there",
         holes.pieces_lose_their_mark,
         replace(_APPENDED_AND_REFUSED, exactly_once=True),
-        20029,
+        20006,
         _CONTENTS,
     ),
     Mutation(
@@ -174,7 +174,7 @@ MUTATIONS = (
         _CONTENTS,
     ),
     Mutation(
-        "B1", "requests that fail are not watched", holes.failed_requests_are_not_watched, _AT_LEAST, 20031, _STUCK
+        "B1", "requests that fail are not watched", holes.failed_requests_are_not_watched, _AT_LEAST, 20015, _STUCK
     ),
     Mutation(
         "B2",
@@ -189,7 +189,7 @@ MUTATIONS = (
         "a batch refused twice loses records",
         holes.refused_twice_loses_what_is_between,
         _REFUSING,
-        20000,
+        20005,
         _CONTENTS,
     ),
     Mutation(
@@ -197,7 +197,7 @@ MUTATIONS = (
         "what is acknowledged behind a refused record stays",
         holes.acknowledged_behind_what_is_refused,
         _APPENDED_AND_REFUSED,
-        20018,
+        20049,
         _STUCK,
     ),
     Mutation(
@@ -224,7 +224,7 @@ MUTATIONS = (
         "batches overtake the first one that a new log gets",
         holes.goes_on_elsewhere_with_many_at_once,
         _MADE_AGAIN,
-        20026,
+        20116,
         ("REORDERED",),
     ),
     Mutation(
@@ -232,7 +232,7 @@ MUTATIONS = (
         "fetches have names of topics, not ids",
         holes.requests_have_names,
         _SOURCE_RECREATED,
-        20018,
+        20013,
         _OTHER_LOG,
     ),
     Mutation(
@@ -240,7 +240,7 @@ MUTATIONS = (
         "appends have names of topics, not ids",
         holes.requests_have_names,
         _REMOTE_RECREATED,
-        20015,
+        20018,
         _CONTENTS,
     ),
     Mutation(
@@ -251,11 +251,11 @@ MUTATIONS = (
         "positions are not written again after an abort",
         holes.positions_are_not_written_again,
         _ABORTING,
-        20021,
+        20012,
         ("ABORTED POSITION LEFT",),
     ),
     Mutation(
-        "B9", "gaps are ordered by clocks", holes.gaps_by_their_writers_clocks, _OVERTAKEN, 20016, ("GAP UNTOLD",)
+        "B9", "gaps are ordered by clocks", holes.gaps_by_their_writers_clocks, _OVERTAKEN, 20000, ("GAP UNTOLD",)
     ),
     Mutation(
         "C4",
@@ -270,7 +270,7 @@ MUTATIONS = (
         "the lease is checked before the wait",
         holes.lease_checked_before_the_wait,
         _LAPSING,
-        20436,
+        20252,
         ("WRITES WITHOUT LEASE",),
     ),
     *DRIVER_MUTATIONS,
@@ -279,7 +279,7 @@ MUTATIONS = (
         "the lag of a slot that is silent is what it told last",
         holes.lag_as_it_was_last_told,
         _AT_LEAST,
-        20008,
+        20012,
         _TOO_LOW,
     ),
     Mutation(
@@ -287,7 +287,7 @@ MUTATIONS = (
         "logs end where they did when they were last read",
         holes.ends_of_logs_as_they_were_last_read,
         _AT_LEAST,
-        20022,
+        20008,
         _TOO_LOW,
     ),
     Mutation(

@@ -53,7 +53,7 @@ VANISHING_MUTATIONS = (
             step=("end sent", "fence", 1.0),
             often=(("kill driver", 8.0),),
         ),
-        20086,
+        20001,
         _TWO_WRITE,
     ),
 )
