@@ -44,10 +44,26 @@ _UNANSWERED = Options(
     exactly_once=False,
     crowd=False,
     flavour=Flavour.PLAIN,
-    settings=(("partitions", 1), ("slots", 1), ("standby", False), ("distances", ()), ("request_timeout", 30.0)),
-    often=(("half open", 15.0), ("kill driver", 0.0), ("stop driver", 0.0), ("kill slot", 0.0), *_NO_OUTAGES),
+    settings=(
+        ("partitions", 1),
+        ("slots", 1),
+        ("standby", False),
+        ("distances", ()),
+        ("request_timeout", 60.0),
+        ("pause", 4.0),
+    ),
+    often=(
+        ("cluster half open", 3.0),
+        ("kill driver", 0.0),
+        ("stop driver", 0.0),
+        ("kill slot", 0.0),
+        ("early stop", 0.0),
+        ("suspend host", 0.0),
+        ("suspend slot", 0.0),
+        *_NO_OUTAGES,
+    ),
 )
-"""Requests of the only slot are not answered, and it waits for them for half a minute."""
+"""Requests of the only slot are not answered, and it waits for them for a minute."""
 _WELL = Options(
     crowd=False,
     left_out=frozenset((*KINDS, *Flavour)),
@@ -108,7 +124,7 @@ DRIVER_MUTATIONS = (
         "slots that copy nothing, and tell of nothing wrong, are said to copy",
         driver_holes.a_standstill_goes_unnoticed,
         _UNANSWERED,
-        20409,
+        20036,
         ("RUNS IN WORDS ONLY",),
     ),
     Mutation(

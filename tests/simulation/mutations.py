@@ -299,7 +299,7 @@ MUTATIONS = (
             settings=(("commit_every", 1.0), ("executors", (1,)), ("slots", 1), ("distances", ())),
             often=(("kill slot", 6.0), ("spark start", 4.0), ("long cut", 4.0), ("cluster away", 4.0)),
         ),
-        20223,
+        20723,
         _TOO_LOW,
     ),
     *VANISHING_MUTATIONS,
