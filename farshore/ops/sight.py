@@ -16,8 +16,9 @@ from farshore.config import FlowSettings
 from farshore.dataplane import board
 from farshore.dataplane.picture import BoardWatch, Picture, read_picture
 from farshore.kafka.raw import RawCluster
+from farshore.kafka.raw_errors import Category, error_info
 from farshore.naming import board_topic
-from farshore.ops.flows import on_target, target_cluster
+from farshore.ops.flows import on_target
 
 LAPSED_AFTER_SECONDS = board.LEASE_LASTS_SECONDS + 1
 """Whoever has said nothing for so long does not copy any more."""
@@ -70,27 +71,51 @@ class Sight:
         return max(self.picture.lease_at, self.picture.upkeep_at)
 
 
-def look(flow: FlowSettings, listen: float = 60.0, *, listen_until: float = math.inf) -> Sight:
+def look(
+    flow: FlowSettings,
+    listen: float = 60.0,
+    *,
+    listen_until: float = math.inf,
+    answered: Callable[[], None] = lambda: None,
+) -> Sight:
     """Read the board, and listen whether its holder still has the flow: as long as that may be silent, but `listen`
     seconds at most. Changes nothing. Raises KafkaError where the board cannot be read.
 
     With `listen_until`, by the monotonic clock, it ends sooner where need be. Then the clocks have to do: the holder
     counts as heard if it has written, by them, no longer ago than it may be silent.
+
+    `answered` is called, in another thread, when the target has answered for the first time.
     """
     topic = board_topic(flow.flow.source)
-    if topic not in target_cluster(flow).topics():
+    return on_target(flow, lambda target: _look(target, topic, listen, listen_until, answered))
+
+
+async def _look(
+    target: RawCluster, topic: str, listen: float, listen_until: float, answered: Callable[[], None]
+) -> Sight:
+    """With one client: every further one would log in first, and over a long way that takes seconds."""
+    found = (await target.metadata([topic])).topics.get(topic)
+    answered()
+    if found is None or error_info(found.error).category is Category.TOPIC_GONE:
         return Sight(State.NEVER, Picture())
-    with watching(flow) as picture:
-        earlier = read_board(flow)
+    watch = BoardWatch(target, topic, SYSTEM_CLOCK)
+    watching = asyncio.create_task(watch.run())
+    try:
+        earlier = await read_picture(target, topic, SYSTEM_CLOCK)
         if state_of(earlier, Picture()) is State.LAPSED:
             leased = _kept_up(earlier) <= _leased(earlier)
             silent = LAPSED_AFTER_SECONDS if leased else _UPKEEP_LAPSED_AFTER_SECONDS
-            wait_until(lambda: _heard(picture, leased), min(silent, listen, listen_until - time.monotonic()))
-        heard = replace(picture)
-        picture.begin_with(earlier)
-        if listen_until < math.inf:
-            heard = with_recent(heard, picture, time.time())
-        return Sight(state_of(picture, heard), picture)
+            give_up_at = min(time.monotonic() + min(silent, listen), listen_until)
+            while not _heard(watch.picture, leased) and time.monotonic() < give_up_at:
+                await asyncio.sleep(_LOOK_EVERY_SECONDS)
+    finally:
+        watching.cancel()
+        await asyncio.gather(watching, return_exceptions=True)
+    heard, picture = replace(watch.picture), watch.picture
+    picture.begin_with(earlier)
+    if listen_until < math.inf:
+        heard = with_recent(heard, picture, time.time())
+    return Sight(state_of(picture, heard), picture)
 
 
 def with_recent(heard: Picture, picture: Picture, now: float) -> Picture:
@@ -103,12 +128,6 @@ def with_recent(heard: Picture, picture: Picture, now: float) -> Picture:
         lease=heard.lease or (picture.lease if leased else None),
         upkeep=heard.upkeep or (picture.upkeep if kept_up else None),
     )
-
-
-def read_board(flow: FlowSettings) -> Picture:
-    """Raises KafkaError where the board cannot be read."""
-    topic = board_topic(flow.flow.source)
-    return on_target(flow, lambda target: read_picture(target, topic, SYSTEM_CLOCK))
 
 
 def state_of(picture: Picture, heard: Picture) -> State:

@@ -28,9 +28,11 @@ from farshore.words import counted
 NOT_STARTED = "planned, not started"
 """The state of a slot that is planned, and has not been heard of: Spark has no core for it, or is about to start it."""
 
-_ANSWER_SECONDS = 5.0
-"""For all of it, whatever is dead."""
-_LISTEN_SECONDS, _SOURCE_SECONDS, _SPARE_SECONDS = 3.3, 4.0, 0.3
+_ANSWER_SECONDS = 4.2
+"""For all of it, whatever is dead: of the five seconds that the command has, the rest is for its start and end."""
+_FAR_SECONDS = 10.0
+"""For all of it, where the target is there and its answers take long."""
+_LISTEN_SECONDS, _SOURCE_SECONDS, _SPARE_SECONDS = 2.8, 3.5, 0.3
 """Of that, from the start on: until when it listens whether a driver lives, and within what time the source is to
 answer. At the end there is some to spare for connections to be closed."""
 
@@ -136,6 +138,7 @@ class _Asked:
     def __init__(self, flow: FlowSettings) -> None:
         self._flow = flow
         self._began = time.monotonic()
+        self._answered = threading.Event()
         self._found: FlowStatus | None = None
         self._source = _Source(flow)
         self._thread = threading.Thread(target=self._ask, name=f"status of {flow.flow}", daemon=True)
@@ -143,6 +146,8 @@ class _Asked:
 
     def answer(self, give_up_at: float) -> FlowStatus:
         self._thread.join(max(0.0, give_up_at - time.monotonic()))
+        if self._answered.is_set():
+            self._thread.join(max(0.0, self._began + _FAR_SECONDS - time.monotonic()))
         found = self._found
         if found is None:
             said = f"{self._flow.flow.target}: no answer within {_ANSWER_SECONDS:.0f} s: is it there?"
@@ -154,7 +159,7 @@ class _Asked:
 
     def _ask(self) -> None:
         try:
-            sight = look(self._flow, listen_until=self._began + _LISTEN_SECONDS)
+            sight = look(self._flow, listen_until=self._began + _LISTEN_SECONDS, answered=self._answered.set)
             if sight.state is State.NEVER and has_run(self._flow):
                 self._found = FlowStatus(str(self._flow.flow), None, unreadable=self._without_board)
             else:
