@@ -70,9 +70,9 @@ class Fetching:
 
     async def _poll(self, broker: int) -> None:
         hand = self._hand
-        asked = self._askable(broker)
-        most, wait = self._room_for(broker, asked), hand.pace.wait
-        if not most or wait > 0:
+        asked, wait = self._askable(broker), hand.pace.wait
+        most = self._room_for(broker, asked) if wait <= 0 else 0
+        if not most:
             await asyncio.sleep(max(_PAUSE_SECONDS, min(wait, 0.25)))
             return
         max_bytes = min(most, hand.pace.most or most)

@@ -60,7 +60,7 @@ class Reporting:
     """What a slot tells about itself beside its figures: the version of the plan that it follows, and partitions that
     it does not even try. `records`, `bytes` and `batches` are those from before it began anew. `lease_at` is when the
     newest lease was written that it has heard. `unnoted` is why what it copied could not be noted the last time,
-    `unread` why positions are waited for: until they are read, nothing is copied.
+    `unread` why positions are waited for: until they are read, no partition is taken.
     """
 
     plan: board.Plan
@@ -78,14 +78,14 @@ class Reporting:
     def cannot_note(self, reason: str, now: float) -> None:
         """Until `noted`."""
         since = now if self.unnoted is None else self.unnoted.since
-        self.unnoted = self._trouble(reason, since)
+        self.unnoted = self._trouble(Kind.POSITIONS, reason, since)
 
     def waits_for_positions(self, reason: str, now: float) -> None:
         """Until `unread` is None again."""
-        self.unread = self._trouble(reason, now)
+        self.unread = self._trouble(Kind.UNREAD, reason, now)
 
-    def _trouble(self, reason: str, since: float) -> board.TroubleReport:
-        return board.TroubleReport(f"slot {self.plan.slot}", Kind.POSITIONS.value, reason, since)
+    def _trouble(self, kind: Kind, reason: str, since: float) -> board.TroubleReport:
+        return board.TroubleReport(f"slot {self.plan.slot}", kind.value, reason, since)
 
     def noted(self) -> None:
         self.unnoted = None
@@ -128,8 +128,9 @@ class Reporting:
         return tuple(each for each in (self.unread, self.unnoted) if each is not None)
 
     def _backlog(self, slot: Slot) -> Backlog:
-        """Not known while the plan is not followed in full: some of its partitions are in nobody's hand."""
-        whole = len(slot.partitions) + len(self.set_aside) == len(self.plan.copied)
+        """Not known while the plan is not followed in full, or it is not known where partitions stand: no slot has some
+        of them."""
+        whole = len(slot.partitions) + len(self.set_aside) == len(self.plan.copied) and self.unread is None
         return slot.backlog if whole and self.followed == self.plan.version else UNKNOWN
 
 

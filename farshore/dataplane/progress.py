@@ -208,7 +208,8 @@ class Progress:
 
     def due(self, positions_at_most: int | None = None) -> Notes:
         """All that has changed since it was written; the positions that have waited longest first."""
-        moved = [p for p, track in self._tracks.items() if track.position != track.written]
+        first = self._first_due if positions_at_most is None else ()  # else they are written sooner by themselves
+        moved = [p for p, track in self._tracks.items() if track.position != track.written or p in first]
         self._told_of |= {p: self._tracks[p] for p in moved[:positions_at_most]}
         return Notes(
             tuple((p, self._tracks[p].position - 1, self.lineage(p)) for p in moved[:positions_at_most]),

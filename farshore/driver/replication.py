@@ -56,6 +56,8 @@ _STILL_SECONDS = 8.0
 _LAST_REPORTS_SECONDS = 0.5
 _CORES_WITHIN_SECONDS = 10.0
 _GONE = (Kind.SOURCE_GONE.value, Kind.REMOTE_GONE.value)
+_OF_SLOTS = (Kind.POSITIONS.value, Kind.UNREAD.value)
+"""Troubles of a slot itself, not of one of its partitions."""
 
 
 @dataclass(frozen=True)
@@ -292,12 +294,14 @@ class Replication:
 
     def _is_stuck(self, report: board.Report) -> bool:
         """Whether none of its partitions is copied. It does not tell of all, where they are very many."""
-        unnoted = any(trouble.kind == Kind.POSITIONS.value for trouble in report.troubles)
-        if unnoted and (self._order.exactly_once is not None or not report.partitions):
+        own = [trouble.kind for trouble in report.troubles if trouble.kind in _OF_SLOTS]
+        if Kind.POSITIONS.value in own and self._order.exactly_once is not None:
+            return True
+        if Kind.UNREAD.value in own and not report.partitions:
             return True
         planned = self.generation.plan_of(report.slot)
         partitions = max(report.partitions, len(planned.copied) if planned is not None else 0)
-        return len(report.troubles) - unnoted >= min(partitions or 1, TROUBLES_TOLD)
+        return len(report.troubles) - len(own) >= min(partitions or 1, TROUBLES_TOLD)
 
     @property
     def discovery(self) -> PassState:

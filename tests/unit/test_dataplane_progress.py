@@ -114,6 +114,15 @@ def test_a_partition_without_position_gets_one_only_when_there_is_something_to_c
     assert progress.may_copy(ORDERS)
 
 
+def test_a_first_position_that_is_due_is_among_all_that_is_written_at_a_release() -> None:
+    progress = Progress(positions_first=True)
+    progress.began(ORDERS, 10, LINEAGE, noted=True, recorded=False)
+    assert progress.due(100).positions == (), "it is written by itself, and sooner"
+    assert [(partition, last) for partition, last, _ in progress.due().positions] == [(ORDERS, 9)]
+    progress.wrote(progress.due())
+    assert progress.due().positions == ()
+
+
 def test_copying_that_goes_on_elsewhere_writes_a_position_first_again() -> None:
     progress = Progress(positions_first=True)
     progress.began(ORDERS, 10, LINEAGE, noted=True)
