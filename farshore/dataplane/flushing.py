@@ -60,7 +60,7 @@ class Reporting:
     """What a slot tells about itself beside its figures: the version of the plan that it follows, and partitions that
     it does not even try. `records`, `bytes` and `batches` are those from before it began anew. `lease_at` is when the
     newest lease was written that it has heard. `unnoted` is why what it copied could not be noted the last time,
-    `unread` why positions are waited for: until they are read, no partition is taken.
+    `untaken` why partitions of its plan are not taken yet.
     """
 
     plan: board.Plan
@@ -73,16 +73,16 @@ class Reporting:
     batches: tuple[int, int, int] = (0, 0, 0)
     set_aside: dict[TopicPartition, board.TroubleReport] = field(default_factory=dict)
     unnoted: board.TroubleReport | None = None
-    unread: board.TroubleReport | None = None
+    untaken: board.TroubleReport | None = None
 
     def cannot_note(self, reason: str, now: float) -> None:
         """Until `noted`."""
         since = now if self.unnoted is None else self.unnoted.since
         self.unnoted = self._trouble(Kind.POSITIONS, reason, since)
 
-    def waits_for_positions(self, reason: str, now: float) -> None:
-        """Until `unread` is None again."""
-        self.unread = self._trouble(Kind.UNREAD, reason, now)
+    def cannot_take(self, reason: str, now: float) -> None:
+        """Until `untaken` is None again."""
+        self.untaken = self._trouble(Kind.PLAN, reason, now)
 
     def _trouble(self, kind: Kind, reason: str, since: float) -> board.TroubleReport:
         return board.TroubleReport(f"slot {self.plan.slot}", kind.value, reason, since)
@@ -125,12 +125,11 @@ class Reporting:
 
     @property
     def _own_trouble(self) -> tuple[board.TroubleReport, ...]:
-        return tuple(each for each in (self.unread, self.unnoted) if each is not None)
+        return tuple(each for each in (self.untaken, self.unnoted) if each is not None)
 
     def _backlog(self, slot: Slot) -> Backlog:
-        """Not known while the plan is not followed in full, or it is not known where partitions stand: no slot has some
-        of them."""
-        whole = len(slot.partitions) + len(self.set_aside) == len(self.plan.copied) and self.unread is None
+        """Not known while the plan is not followed in full: no slot has some of its partitions."""
+        whole = len(slot.partitions) + len(self.set_aside) == len(self.plan.copied) and self.untaken is None
         return slot.backlog if whole and self.followed == self.plan.version else UNKNOWN
 
 

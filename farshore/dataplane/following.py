@@ -8,7 +8,6 @@ from dataclasses import dataclass
 
 from farshore.clock import Clock
 from farshore.dataplane import board
-from farshore.dataplane.assignment import Resume
 from farshore.dataplane.bookkeeping import Bookkeeper
 from farshore.dataplane.flushing import Flushing, Reporting
 from farshore.dataplane.progress import Progress
@@ -18,6 +17,7 @@ from farshore.errors import KafkaError
 from farshore.model import TopicPartition
 
 _RETRY_SECONDS = 1.0
+_LATE_SECONDS = 5.0
 _SHORTEST_ASIDE_SECONDS = 5.0
 _LONGEST_ASIDE_SECONDS = 60.0
 
@@ -106,7 +106,25 @@ class Following:
                 changed.set()
 
     async def follow(self) -> None:
-        """Release what the plan does not hold, adapt what it holds, take what it adds. Again, if it failed half-way."""
+        """Release what the plan does not hold, adapt what it holds, take what it adds. Again, if it failed half-way.
+
+        What it waits for is reported: it may take minutes.
+        """
+        late = asyncio.get_running_loop().call_later(_LATE_SECONDS, self._wait, "its plan is being taken up")
+        try:
+            followed = await self._follow()
+        finally:
+            late.cancel()
+            self._reporting.untaken = None
+        await self._books.flush()
+        if followed.end:
+            self._to_end.set()
+
+    def _wait(self, reason: str) -> None:
+        if self._reporting.untaken is None:
+            self._reporting.cannot_take(reason, self._clock.wall())
+
+    async def _follow(self) -> board.Plan:
         plan, slot, left_out = self._reporting.plan, self._slot, self._asides.now()
         wanted = {copied.partition: copied for copied in plan.copied if copied.partition not in left_out}
         self._keeper.keep_only({copied.partition for copied in plan.copied})
@@ -124,20 +142,9 @@ class Following:
         new = [copied for partition, copied in wanted.items() if partition not in held]
         slot.set_pace(plan.bytes_per_second)
         aside = [copied.partition for copied in plan.copied if copied.partition in left_out]
-        resumes = await self._positions() if new or aside else {}
+        resumes = await self._keeper.positions(self._wait) if new or aside else {}
         slot.leave_out({each: resumes[each].next_offset if each in resumes else None for each in aside})
         if new:
             await slot.take(new, resumes)
         self._reporting.followed, self._left_out = plan.version, left_out
-        await self._books.flush()
-        if plan.end:
-            self._to_end.set()
-
-    async def _positions(self) -> dict[TopicPartition, Resume]:
-        """Where partitions stand. What is waited for on the way is reported: it may take minutes."""
-        try:
-            return await self._keeper.positions(
-                lambda reason: self._reporting.waits_for_positions(reason, self._clock.wall())
-            )
-        finally:
-            self._reporting.unread = None
+        return plan

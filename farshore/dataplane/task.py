@@ -316,7 +316,7 @@ class SlotTask:
         """Until cancelled: what keeps positions from being read. Nothing else reports before they are."""
         while True:
             await asyncio.sleep(FLUSH_EVERY_SECONDS)
-            if self._reporting.unread is not None and self.lease.valid:
+            if self._reporting.untaken is not None and self.lease.valid:
                 await books.report("running")
 
     async def _unless_ended(self, work: Coroutine[None, None, None]) -> bool:

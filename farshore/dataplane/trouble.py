@@ -35,8 +35,9 @@ class Kind(StrEnum):
     """Somebody has to decide where to go on."""
     POSITIONS = "positions"
     """What a slot has copied cannot be noted: brokers have to come back, or a permission is missing."""
-    UNREAD = "positions unread"
-    """Where partitions stand cannot be read yet: a transaction in the topic of the positions has to end."""
+    PLAN = "plan"
+    """A slot cannot take partitions of its plan yet: a transaction in the topic of the positions has to end, or a
+    cluster has to answer."""
     OPEN_TRANSACTION = "open transaction"
     """A producer on the source has to end its transaction, or somebody has to end it for him."""
 

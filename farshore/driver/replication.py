@@ -56,7 +56,7 @@ _STILL_SECONDS = 8.0
 _LAST_REPORTS_SECONDS = 0.5
 _CORES_WITHIN_SECONDS = 10.0
 _GONE = (Kind.SOURCE_GONE.value, Kind.REMOTE_GONE.value)
-_OF_SLOTS = (Kind.POSITIONS.value, Kind.UNREAD.value)
+_OF_SLOTS = (Kind.POSITIONS.value, Kind.PLAN.value)
 """Troubles of a slot itself, not of one of its partitions."""
 
 
@@ -297,7 +297,7 @@ class Replication:
         own = [trouble.kind for trouble in report.troubles if trouble.kind in _OF_SLOTS]
         if Kind.POSITIONS.value in own and self._order.exactly_once is not None:
             return True
-        if Kind.UNREAD.value in own and not report.partitions:
+        if Kind.PLAN.value in own and not report.partitions:
             return True
         planned = self.generation.plan_of(report.slot)
         partitions = max(report.partitions, len(planned.copied) if planned is not None else 0)
@@ -328,8 +328,17 @@ class Replication:
         """Topics and partitions that are not copied just now, and why."""
         yield from self._refused.items()
         yield from self._starts.troubles
+        yield from ((f"slot {slot}", f"nothing has been heard of it for {age:.0f} s") for slot, age in self._silent)
         for report in self._reports_that_count:
             yield from ((trouble.partition, trouble.reason) for trouble in report.troubles)
+
+    @property
+    def _silent(self) -> Iterator[tuple[int, float]]:
+        """Slots that should copy and have not been heard of for so many seconds, though they were before."""
+        wanted = self.generation.wanted
+        for report, age in self.heard[1]:
+            if age >= _SILENT_SECONDS and report.slot < len(wanted) and wanted[report.slot]:
+                yield report.slot, age
 
     @property
     def done(self) -> bool:

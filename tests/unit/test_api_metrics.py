@@ -138,7 +138,7 @@ def test_troubles_are_counted_by_kind_and_kinds_without_any_are_0() -> None:
     kinds = {key[1]: value for key, value in page.items() if key[0] == "farshore_partitions_in_trouble"}
     assert kinds == {
         "kind=passing": 0, "kind=source_gone": 1, "kind=remote_gone": 0, "kind=refused": 2, "kind=stopped": 0,
-        "kind=positions": 0, "kind=positions_unread": 0, "kind=open_transaction": 0,
+        "kind=positions": 0, "kind=plan": 0, "kind=open_transaction": 0,
     }  # fmt: skip
     assert page["farshore_topics_refused",] == 1
 

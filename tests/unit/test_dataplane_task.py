@@ -283,7 +283,7 @@ async def test_a_slot_says_for_which_open_transaction_it_waits_with_its_position
 
         while not (troubles := await newest()):
             await asyncio.sleep(0.1)
-        assert [each.kind for each in troubles] == [Kind.UNREAD.value]
+        assert [each.kind for each in troubles] == [Kind.PLAN.value]
         assert troubles[0].reason.startswith("positions cannot be read yet: ")
         assert one.appended("t") == []
         one.target.end("positions", 99, commit=False)
