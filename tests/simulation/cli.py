@@ -22,7 +22,7 @@ from simulation.tally import Tally
 from simulation.trace import Violation
 from simulation.world import simulate
 
-_COLLECT_EVERY = 20
+_COLLECT_EVERY = 60
 _PROGRESS_EVERY_SECONDS = 5.0
 
 

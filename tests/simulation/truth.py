@@ -18,6 +18,7 @@ from simulation.setting import Flavour
 from simulation.source import REMOTE, TOPIC
 
 if TYPE_CHECKING:
+    from simulation.kafka.log import Log
     from simulation.world import World
 
 LATE_SECONDS = 10.0
@@ -39,7 +40,9 @@ class Truth:
     def __init__(self, world: World) -> None:
         self._world = world
         self._readable: list[dict[bytes, float]] = [{} for _ in range(world.setting.partitions)]
-        self._copied: list[dict[bytes, float]] = [{} for _ in range(world.setting.partitions)]
+        self._copied: list[set[bytes]] = [set() for _ in range(world.setting.partitions)]
+        self._left_at: list[dict[bytes, float]] = [{} for _ in range(world.setting.partitions)]
+        self._logs: dict[tuple[str, int], object] = {}
         self._appended_at = 0.0
         self._waits_since: dict[str, float] = {}
         self._gone_since: dict[tuple[str, int], float] = {}
@@ -52,7 +55,7 @@ class Truth:
         """To a remote topic. What is aborted right after it was copied for a moment all the same."""
         self._appended_at = now = self._world.line.now
         if not self._world.setting.crowd and not batch.is_control:
-            self._copied[number] |= dict.fromkeys((body for _, _, body in self._world.contents.records(batch)), now)
+            self._left_at[number] |= dict.fromkeys((body for _, _, body in self._world.contents.records(batch)), now)
 
     async def run(self) -> None:
         """Until cancelled."""
@@ -74,25 +77,37 @@ class Truth:
         self._check_status()
 
     def _note_logs(self) -> None:
+        """Logs that have not changed since the last look are not read again: there are many looks."""
         now, contents = self._world.line.now, self._world.contents
         for number in range(self._world.setting.partitions):
             source, remote = self._world.log("A", TOPIC, number), self._world.log("B", REMOTE, number)
-            there = [body for _, _, body in contents.committed(source)] if source is not None else []
-            known = self._readable[number]
-            self._readable[number] = {body: known.get(body, now) for body in there}
-            for _, _, body in contents.appended(remote) if remote is not None else ():
-                self._copied[number][body] = now
+            if self._has_changed("A", number, source):
+                there = [body for _, _, body in contents.committed(source)] if source is not None else []
+                known = self._readable[number]
+                self._readable[number] = {body: known.get(body, now) for body in there}
+            if self._has_changed("B", number, remote):
+                copied = {body for _, _, body in contents.appended(remote)} if remote is not None else set()
+                self._left_at[number] |= dict.fromkeys(self._copied[number] - copied, now)
+                self._copied[number] = copied
+
+    def _has_changed(self, alias: str, number: int, log: Log | None) -> bool:
+        is_new = None if log is None else (id(log), log.start, log.end, log.last_stable_offset, len(log.entries))
+        before, self._logs[alias, number] = self._logs.get((alias, number), ()), is_new
+        return before != is_new or self._world.setting.flavour is Flavour.COMPACTED
 
     def _late(self, number: int, by: float = LATE_SECONDS) -> int:
         """Records that a reader of the source has seen for so long, and one of the target has not for as long."""
-        now, copied = self._world.line.now, self._copied[number]
+        now, copied, left_at = self._world.line.now, self._copied[number], self._left_at[number]
         found = [body for body, since in self._readable[number].items() if now - since > by]
-        return sum(now - copied.get(body, -by) > by for body in found)
+        return sum(body not in copied and now - left_at.get(body, -by) > by for body in found)
 
     def _oldest(self, number: int) -> float:
-        """For how many seconds a reader of the source has seen a record that is not copied."""
-        copied, now = self._copied[number], self._world.line.now
-        return max((now - since for body, since in self._readable[number].items() if body not in copied), default=0.0)
+        """For how many seconds a reader of the source has seen a record that was never copied."""
+        copied, left_at, now = self._copied[number], self._left_at[number], self._world.line.now
+        waiting = (
+            since for body, since in self._readable[number].items() if body not in copied and body not in left_at
+        )
+        return max((now - since for since in waiting), default=0.0)
 
     @property
     def _unsure_seconds(self) -> float:
