@@ -11,6 +11,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -218,6 +219,7 @@ class SparkAttempt:
         self._description = description
         self._name = description.partition(":")[0]
         self._on_end = on_end
+        self._begun = False
         threading.Thread(target=self._begin, name=self._name, daemon=True).start()
 
     def cancel(self) -> None:
@@ -234,11 +236,29 @@ class SparkAttempt:
         try:
             from pyspark import InheritableThread
 
-            InheritableThread(target=self._run, name=self._name, daemon=True).start()
+            holding: Any = InheritableThread(target=self._run, name=self._name, daemon=True)
+            holding.run = partial(self._unless_java_ends, holding.run)
+            holding.start()
         except Exception as error:
-            self._on_end(Outcome(self._order.slot, 0, f"Spark does not take it: {_reason(str(error))}"), True)
+            self._not_taken(error)
+
+    def _unless_java_ends(self, run: Callable[[], None]) -> None:
+        """Spark's kind of thread asks Java once more before it calls `_run`. Java may end just then, and without this
+        the slot would be waited for, for ever."""
+        try:
+            run()
+        except Exception as error:
+            if self._begun:
+                raise
+            self._not_taken(error)
+
+    def _not_taken(self, error: Exception) -> None:
+        """An assertion of pyspark's, without words, is that there is no context any more."""
+        reason = _reason(str(error)) if str(error) else "Spark has just ended"
+        self._on_end(Outcome(self._order.slot, 0, f"Spark does not take it: {reason}"), True)
 
     def _run(self) -> None:
+        self._begun = True
         order = self._order
 
         def copy(_: Iterator[int]) -> Iterator[Outcome]:
