@@ -6,9 +6,11 @@ import contextlib
 import logging
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
@@ -38,6 +40,12 @@ _JAVA_GONE = (
 
 _QUICK_LAUNCHER = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 """Before Spark's Java another one runs for a moment, to put its command together."""
+
+_END_OF_FINALIZER = "__shutdown__"
+"""For py4j's thread that tells Java of objects that are not used any more."""
+
+_DIES_WITHIN_SECONDS = 10.0
+"""What is killed takes its time to go on a machine that is short of memory."""
 
 
 def open_context(
@@ -110,10 +118,13 @@ def _nothing(_: Iterator[int]) -> None:
 
 
 class Java:
-    """The Java process of a context, from the moment that it is launched, so that it can be ended at any moment."""
+    """The Java process of a context, from the moment that it is launched, so that it can be ended at any moment. It has
+    a directory of its own for temporary files: killed, it removes nothing."""
 
     def __init__(self) -> None:
         self._launched: list[subprocess.Popen[Any]] = []
+        self._gateways: list[Any] = []
+        self._directories: list[str] = []
         self._ended = False
 
     def launch(self, conf: Any, output: int) -> Any:
@@ -124,33 +135,64 @@ class Java:
             # In a group of its own, a Ctrl-C reaches only the driver, and all of it can be ended together. Code of ours
             # between fork and exec could hang there for good, beside so many threads.
             more.pop("preexec_fn", None)
+            more["env"] = self._with_directory(more.get("env") or os.environ)
             process = subprocess.Popen(*arguments, start_new_session=True, **more)
             self._launched.append(process)
             if self._ended:
                 self.kill()
             return process
 
-        # The gateway waits until Java is up before it tells which process that is.
+        def connected(*arguments: Any, **more: Any) -> Any:
+            self._gateways.append(before[1](*arguments, **more))
+            if self._ended:
+                self.kill()
+            return self._gateways[-1]
+
+        # The gateway waits until Java is up before it tells which process that is, and tells nothing if it then fails.
         gateway: Any = java_gateway
-        gateway.Popen, before = launched, gateway.Popen
+        before = gateway.Popen, gateway.ClientServer
+        gateway.Popen, gateway.ClientServer = launched, connected
         try:
             return gateway.launch_gateway(conf, popen_kwargs={"stdout": output, "stderr": output})
         finally:
-            gateway.Popen = before
+            gateway.Popen, gateway.ClientServer = before
+
+    def _with_directory(self, environment: Mapping[str, str]) -> dict[str, str]:
+        """For Spark's own files too, unless `spark.local.dir` or SPARK_LOCAL_DIRS names another place for them. Java
+        options of the user's own come behind, and win."""
+        try:
+            self._directories.append(directory := tempfile.mkdtemp(prefix="farshore-spark-"))
+        except OSError:  # then Java does as it always did
+            return dict(environment)
+        options = f'"-Djava.io.tmpdir={directory}" {environment.get("SPARK_SUBMIT_OPTS", "")}'
+        return {**environment, "SPARK_SUBMIT_OPTS": options.strip()}
 
     def kill(self) -> None:
         """It is gone when this returns, with its Python workers a moment later. From any thread. Another context may
         follow in the same process."""
         self._ended = True
         if self._launched:
-            _forget_context()
+            forget_context()
+        for gateway in self._gateways:
+            with contextlib.suppress(Exception):  # py4j's own, which would wait for ever, and may be another some day
+                gateway._gateway_client.finalizer_deque.appendleft(_END_OF_FINALIZER)
         for process in self._launched:
             if process.poll() is None:
                 with contextlib.suppress(ProcessLookupError):
                     os.killpg(process.pid, signal.SIGKILL)
 
+    def sweep(self, within: float) -> None:
+        """After `kill`: remove its files when it writes no more, or after so many seconds. Raises nothing."""
+        for process in self._launched:
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(within)
+            if process.stdin is not None:  # which tells Java of our end
+                process.stdin.close()
+        for directory in self._directories:
+            shutil.rmtree(directory, ignore_errors=True)
 
-def _forget_context() -> None:
+
+def forget_context() -> None:
     """pyspark keeps the way to Java in its class, and would go on to use one that is gone."""
     from pyspark import SparkContext
 
@@ -165,15 +207,16 @@ def close_context(context: Any, within: float) -> None:
     stopping.join(within)
 
 
-def leave_context(context: Any) -> None:
-    """Of one whose Java is gone: a thread and a socket in this process, which would add up with every Spark that ends.
-    Returns at once."""
-    threading.Thread(target=_end_server, args=(context,), name="Spark's end", daemon=True).start()
+def leave_context(context: Any, java: Java) -> None:
+    """Of one whose Java was killed, or that did not come up: a thread and a socket in this process, and files, which
+    would add up with every Spark that ends. Returns at once."""
+    threading.Thread(target=_clean_up, args=(context, java), name="Spark's end", daemon=True).start()
 
 
-def _end_server(context: Any) -> None:
+def _clean_up(context: Any, java: Java) -> None:
     with contextlib.suppress(Exception):  # it is Spark's own, and may be another one some day
         context._accumulatorServer.shutdown()
+    java.sweep(_DIES_WITHIN_SECONDS)
 
 
 def _stop(context: Any) -> None:

@@ -11,6 +11,7 @@ from farshore.dataplane.spark import (
     Java,
     close_context,
     cores_of,
+    forget_context,
     leave_context,
     open_context,
     runs_here,
@@ -18,6 +19,9 @@ from farshore.dataplane.spark import (
 )
 from farshore.errors import SparkUnavailable
 from farshore.threads import in_thread
+
+_SWEEP_SECONDS = 0.3
+"""At the end of the process: a stop has a deadline, and files that are left cost no record."""
 
 
 class SparkProcess:
@@ -52,8 +56,8 @@ class SparkProcess:
         """Java too, which may live on without its application."""
         context, self._context = self._context, None
         self._java.kill()
-        if context is not None:
-            leave_context(context)
+        forget_context()  # be it that its Java was not launched here: the next one would find it still
+        leave_context(context, self._java)
 
     def close(self, within: float) -> None:
         """In order, if it is up; what has not ended in time is left to `kill`."""
@@ -64,3 +68,4 @@ class SparkProcess:
         """No other one is started after that."""
         self._killed = True
         self._java.kill()
+        self._java.sweep(_SWEEP_SECONDS)

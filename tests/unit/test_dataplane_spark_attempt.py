@@ -7,7 +7,7 @@ from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 import pytest
-from py4j.clientserver import ClientServer
+from py4j.clientserver import ClientServer  # type: ignore[import-untyped]
 from pyspark import SparkContext
 
 from farshore.dataplane.spark import SparkAttempt
