@@ -27,10 +27,11 @@ from farshore.naming import board_topic
 _log = logging.getLogger(__name__)
 
 _LAST_WITHIN_SECONDS = 0.7
+_LOOK_SECONDS = 0.5
 
 
 class UpkeepReports:
-    """How the passes of a flow stand, told on its board every few seconds."""
+    """How the passes of a flow stand, told on its board every few seconds, and at once when that changes."""
 
     def __init__(self, flow: Flow, writer: InternalWriter, on_board: Callable[[int], board.Upkeep]) -> None:
         self._flow = flow
@@ -40,10 +41,13 @@ class UpkeepReports:
 
     async def run(self, generation: int) -> None:
         """Until cancelled."""
+        loop = asyncio.get_running_loop()
         while True:
             self._last = self._on_board(generation)
             await self._report(self._last, board.UPKEEP_EVERY_SECONDS)
-            await asyncio.sleep(board.UPKEEP_EVERY_SECONDS)
+            due = loop.time() + board.UPKEEP_EVERY_SECONDS
+            while loop.time() < due and _degraded(self._on_board(generation)) == _degraded(self._last):
+                await asyncio.sleep(_LOOK_SECONDS)
 
     async def stop(self) -> None:
         """Says that it is over. Takes less than a second."""
@@ -126,6 +130,10 @@ class Upkeep:
             yield self._checkpoints
             self._group_offsets = GroupOffsets(checkpoint, target, self._checkpoints)
             yield self._group_offsets
+
+
+def _degraded(report: board.Upkeep) -> set[str]:
+    return {each.name for each in report.passes if each.degraded_since is not None}
 
 
 def pass_report(state: PassState) -> board.PassReport:
