@@ -17,20 +17,21 @@ _START_WITHIN_SECONDS = 15.0
 
 class Cores:
     """Of the present Spark session, shared by all flows that want slots. `total` is what plans are made for, None while
-    it is not known; `last` is what was noted last, none at all while Spark is away.
+    it is not known; `last` is what was noted last, none at all while Spark is away: `away` says why it is.
 
     A slot keeps its core for as long as it lives, so that a slot beyond their number would never start.
     """
 
     def __init__(self, total: int | None = None) -> None:
         self.total = self.last = total
+        self.away: str | None = None
         self._wanted: dict[Hashable, int] = {}
         self._differs_since: float | None = None
         self._more = False
 
     def note(self, cores: int, now: float) -> None:
         """So many tasks Spark can run at the same time. None at all is an outage, and no reason to plan for it."""
-        self.last = cores
+        self.last, self.away = cores, None
         if not cores or cores == self.total:
             self._differs_since = None
             return
@@ -39,6 +40,11 @@ class Cores:
             self._differs_since, self._more = now, more
         if now - self._differs_since >= (_MORE_AFTER_SECONDS if more else _FEWER_AFTER_SECONDS):
             self.total, self._differs_since = cores, None
+
+    def lose(self, why: str, now: float) -> None:
+        """Spark has ended, or another one has not started. For words, until cores are noted again."""
+        self.note(0, now)
+        self.away = why
 
     def share(self, flow: Hashable, wanted: int) -> int | None:
         """How many of the slots that it wants a flow may have now; None while nothing is known. It is counted among

@@ -157,7 +157,7 @@ class Service:
 
     async def _drive(self) -> None:
         cores = Cores(sum(self._slots.values()) if self._master is None else None)
-        keeper = SparkKeeper(self._spark, cores) if self._slots else None
+        keeper = SparkKeeper(self._spark, cores, once=self._once) if self._slots else None
         beside = [asyncio.create_task(self._keep(keeper))] if keeper is not None else []
         parts = {flow.flow: FlowParts(flow) for flow in self._flows}
         try:

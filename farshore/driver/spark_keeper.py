@@ -1,4 +1,5 @@
-"""Spark is opened, looked at, and opened again when it has ended, so that Farshore need not be. In the event loop."""
+"""Spark is opened, looked at, and opened again when it has ended, so that Farshore need not be. It is given up if it
+stays away. In the event loop."""
 
 from __future__ import annotations
 
@@ -16,6 +17,9 @@ _ANSWERS_WITHIN_SECONDS = 10.0
 _FIRST_PAUSE_SECONDS = 1.0
 _LONGEST_PAUSE_SECONDS = 30.0
 _LONG_SECONDS = 60.0
+_AWAY_SECONDS = 120.0
+"""How long Spark may stay away. It is time for a few tries, each of which may take half a minute, or a minute where a
+Spark cluster is without a master. After that a standby elsewhere, which waits for our locks, may well do better."""
 _ENDED = "Spark has ended the application, see its own log for the reason; it is started again, and slots after it"
 
 
@@ -37,28 +41,41 @@ class AnySpark(Protocol):
 
 class SparkKeeper:
     """`session` is the present Spark's context, or that of the next one as soon as it is there: what is submitted while
-    Spark is away waits for it. It fails only where the first one cannot be had.
+    Spark is away waits for it. It fails where Spark is given up: with `once` when it has ended and the next one does
+    not start.
 
     Slots that died with Spark are no matter of it: their jobs submit them again.
     """
 
-    def __init__(self, spark: AnySpark, cores: Cores) -> None:
+    def __init__(self, spark: AnySpark, cores: Cores, *, once: bool = False) -> None:
         self._spark = spark
         self._cores = cores
+        self._once = once
         self._pause = 0.0
         self.session: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
 
     async def run(self) -> None:
-        """Until cancelled. Raises SparkUnavailable if Spark cannot be started the first time: then it mostly never can,
-        and whoever has just typed the command should know at once."""
+        """Until cancelled. Raises SparkUnavailable if Spark cannot be had the first time: then it mostly never can, and
+        whoever has just typed the command should know at once. Also if it has ended and stays away."""
+        try:
+            await self._keep()
+        except SparkUnavailable as error:
+            self.session.set_exception(error)
+            self.session.exception()  # which nothing may have waited for
+            raise
+
+    async def _keep(self) -> None:
         loop = asyncio.get_running_loop()
-        context = await self._open_first()
+        try:
+            context = await self._open()
+        except Exception as error:
+            raise _unavailable(error) from error
         while True:
             began = loop.time()
             self.session.set_result(context)
             await self._watch(context)
             self.session = loop.create_future()
-            self._cores.note(0, loop.time())
+            self._cores.lose("it has ended the application, see its own log", loop.time())
             _log.warning(_ENDED)
             self._spark.end()
             if loop.time() - began > _LONG_SECONDS:
@@ -66,29 +83,40 @@ class SparkKeeper:
             context = await self._open_again()
             _log.info("Spark has started again")
 
-    async def _open_first(self) -> Any:
-        try:
-            return await self._spark.open()
-        except Exception as error:
-            unavailable = _unavailable(error)
-            self.session.set_exception(unavailable)
-            self.session.exception()  # which nothing may have waited for
-            raise unavailable from error
+    async def _open(self) -> Any:
+        """The context of a Spark that has told its cores once. Where there is no master, Spark may hand out a context
+        that it has stopped."""
+        context = await self._spark.open()
+        found = await self._cores_in_time(context)
+        if found is None:
+            raise SparkUnavailable("Spark has ended the application as it started, see its own log for the reason")
+        self._cores.note(found, asyncio.get_running_loop().time())
+        return context
 
     async def _open_again(self) -> Any:
-        """For as long as it takes. At once where Spark had worked for long; one that ends soon after each start is
-        started less and less often."""
-        told = False
-        while True:
-            await asyncio.sleep(self._pause)
-            self._pause = min(max(_FIRST_PAUSE_SECONDS, 2 * self._pause), _LONGEST_PAUSE_SECONDS)
-            try:
-                return await self._spark.open()
-            except Exception as error:
-                if not told:
-                    _log.warning("%s; it is tried again until it starts", _unavailable(error))
-                told = True
-                self._spark.end()
+        """At once where Spark had worked for long; one that ends soon after each start is started less and less
+        often. Raises SparkUnavailable when that has taken too long."""
+        loop = asyncio.get_running_loop()
+        ended_at, failure = loop.time(), "it is still being started"
+        try:
+            async with asyncio.timeout_at(ended_at + _AWAY_SECONDS):
+                while True:
+                    await asyncio.sleep(self._pause)
+                    self._pause = min(max(_FIRST_PAUSE_SECONDS, 2 * self._pause), _LONGEST_PAUSE_SECONDS)
+                    try:
+                        return await self._open()
+                    except Exception as error:
+                        last, failure = failure, str(_unavailable(error))
+                    self._spark.end()
+                    if self._once:
+                        break
+                    self._cores.lose(failure, loop.time())
+                    if failure != last:
+                        _log.warning("%s; it is tried again", failure)
+        except TimeoutError:
+            self._spark.end()  # an opening that was under way
+        away = loop.time() - ended_at
+        raise SparkUnavailable(f"Spark has ended, and has not come back within {away:.0f} s: {failure}")
 
     async def _watch(self, context: Any) -> None:
         """Until it has ended."""
@@ -106,14 +134,15 @@ class SparkKeeper:
     async def _cores_in_time(self, context: Any) -> int | None:
         """Spark that does not answer, as when Java is frozen, has not ended: it is asked again, less and less often,
         since a look that has no answer keeps its thread."""
-        patience = _ANSWERS_WITHIN_SECONDS
+        patience, waited = _ANSWERS_WITHIN_SECONDS, 0.0
         while True:
             try:
                 async with asyncio.timeout(patience):
                     return await self._spark.cores(context)
             except TimeoutError:
+                waited += patience
                 said = "Spark has not answered for %.0f s; until it does, slots stay as many as they are"
-                _log.warning(said, patience)
+                _log.warning(said, waited)
                 patience *= 2
 
 

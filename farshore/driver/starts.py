@@ -40,5 +40,7 @@ class SlotStarts:
 
     @property
     def _reason(self) -> str:
+        if (away := self._cores.away) is not None:
+            return f"Spark is away: {away}; it is started again"
         cores = counted(self._cores.last or 0, "core")
         return f"Spark has {cores} for all flows, and nothing was heard of it; see Spark's log and page"

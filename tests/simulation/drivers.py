@@ -86,7 +86,7 @@ class DriverProcess:
         self.driver.stop(self.loop.time() + STOP_WITHIN_SECONDS - _SPARK_SECONDS)
 
     async def _keep(self, keeper: SparkKeeper) -> None:
-        """When Spark cannot be had the first time, the driver ends, and is started again from outside."""
+        """When Spark cannot be had the first time, or stays away, the driver ends, and is started again from outside."""
         try:
             await keeper.run()
         except SparkUnavailable:

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
+
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from farshore.driver.cores import Cores, not_started, share_out
+from farshore.driver.starts import SlotStarts
+from farshore.model import Flow
 
 
 @given(st.dictionaries(st.integers(0, 9), st.integers(0, 30), min_size=1), st.integers(0, 60))
@@ -66,3 +71,26 @@ def test_a_slot_is_not_started_when_nothing_was_heard_of_it_for_long() -> None:
     assert not_started(submitted, {0}, 14.0) == ()
     assert not_started(submitted, {0}, 15.0) == (1,)
     assert not_started(submitted, set(), 25.0) == (0, 1, 2)
+
+
+def test_spark_that_is_away_has_no_cores_and_a_reason_until_it_tells_of_cores_again() -> None:
+    cores = Cores(4)
+    cores.lose("no air", 0.0)
+    assert (cores.away, cores.last, cores.total) == ("no air", 0, 4)
+    cores.note(0, 1.0)
+    assert cores.away is None
+
+
+def test_slots_that_wait_for_a_spark_that_is_away_say_so(caplog: pytest.LogCaptureFixture) -> None:
+    async def noted() -> None:
+        starts.note({1: asyncio.get_running_loop().time() - 15}, (), [(), (1, 2)])
+
+    cores = Cores(4)
+    starts = SlotStarts(Flow("A", "B"), cores)
+    cores.lose("no air", 0.0)
+    asyncio.run(noted())
+    why = "planned, not started: Spark is away: no air; it is started again"
+    assert dict(starts.troubles) == {"slot 1": why}
+    assert "slot 1 with 2 partitions: Spark is away: no air; it is started again" in caplog.text
+    cores.note(4, 1.0)
+    assert "Spark has 4 cores" in dict(starts.troubles)["slot 1"]

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from configs import ReadText, read_text, said
 
-from farshore.driver import spark_process, waits
+from farshore.driver import spark_keeper, spark_process, waits
 from farshore.driver.figures import FlowState
 from farshore.driver.flow import FlowDriver
 from farshore.driver.service import Service
@@ -144,3 +144,24 @@ def test_what_does_not_heed_a_stop_is_abandoned_and_that_is_a_failure(
     assert service.failed
     assert joined
     assert all(timeout is not None and timeout < 3.0 for timeout in joined), "one deadline for all of it"
+
+
+def test_spark_that_does_not_come_back_ends_all_flows_and_says_why(
+    start: Callable[..., Service], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def open_context(*_: Any, **__: Any) -> str:
+        opened.append("Spark")
+        if len(opened) > 1:
+            raise SparkUnavailable("no air")
+        return "a context"
+
+    looks = iter([2, 2])
+    opened: list[str] = []
+    monkeypatch.setattr(spark_keeper, "_LOOK_SECONDS", 0.02)
+    monkeypatch.setattr(spark_process, "open_context", open_context)
+    monkeypatch.setattr(spark_process, "cores_of", lambda _: next(looks, None))
+    monkeypatch.setattr(spark_process, "warm_up", lambda *_: None)
+    service = start(once=True)
+    wait_until(lambda: service.done)
+    assert str(service.error) == "Spark has ended, and has not come back within 0 s: no air"
+    assert service.failed

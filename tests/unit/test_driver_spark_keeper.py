@@ -1,4 +1,4 @@
-"""Spark ends, does not answer, or does not start: Farshore opens it again, and goes on."""
+"""Spark ends, does not answer, or does not start: Farshore opens it again, and goes on, or gives it up."""
 
 from __future__ import annotations
 
@@ -35,16 +35,17 @@ def in_a_loop(test: Callable[ArgumentsT, Coroutine[Any, Any, None]]) -> Callable
 
 class Spark:
     """Its contexts are 1, 2, 3 and so on. `fails` are the openings that fail, by their number; `silent`: no look at it
-    has an answer."""
+    has an answer; `stillborn`: it has ended before the first; `hangs`: no opening ends."""
 
     def __init__(self, *fails: int, error: Exception | None = None) -> None:
         self._fails = fails
-        self._error = error or SparkUnavailable("Spark cannot be started on mars: no air")
+        self.error = error or SparkUnavailable("Spark cannot be started on mars: no air")
         self.opened = 0
         self.opened_at: list[float] = []
         self.ended = 0
         self.found: int | None = 2
         self.silent = False
+        self.stillborn = self.hangs = False
         self.looks = 0
         self.warm: list[int] = []
 
@@ -53,8 +54,10 @@ class Spark:
         self.opened_at.append(asyncio.get_running_loop().time())
         await asyncio.sleep(0)
         if self.opened in self._fails:
-            raise self._error
-        self.found = 2
+            raise self.error
+        if self.hangs:
+            await asyncio.Event().wait()
+        self.found = None if self.stillborn else 2
         return self.opened
 
     async def cores(self, context: int) -> int | None:
@@ -129,7 +132,7 @@ async def test_spark_that_cannot_be_had_at_all_is_not_tried_again(error: Excepti
 
 
 @in_a_loop
-async def test_spark_that_has_worked_is_tried_less_and_less_often_for_as_long_as_it_takes_and_told_of_once(
+async def test_spark_that_has_worked_is_tried_less_and_less_often_and_each_reason_is_told_once(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     caplog.set_level(logging.INFO)
@@ -140,12 +143,17 @@ async def test_spark_that_has_worked_is_tried_less_and_less_often_for_as_long_as
         spark.found = None
         await until(lambda: keeper.session is not first)
         waiting = keeper.session
+        await until(lambda: spark.opened == 5)
+        spark.error = SparkUnavailable("Spark cannot be started on mars: no water")
         assert await waiting == 7, "those who waited meanwhile have not heard of any failure"
     assert spark.ended == 6, "nothing is left of what did not come up"
     pauses = [round(b - a, 2) for a, b in zip(spark.opened_at[1:], spark.opened_at[2:], strict=False)]
     assert all(pause >= least for pause, least in zip(pauses, [0.02, 0.04, 0.08, 0.08, 0.08], strict=True)), pauses
     said = [each.getMessage() for each in caplog.records]
-    assert sum("no air; it is tried again until it starts" in each for each in said) == 1
+    assert [each for each in said if "tried again" in each] == [
+        "Spark cannot be started on mars: no air; it is tried again",
+        "Spark cannot be started on mars: no water; it is tried again",
+    ]
     assert said[-1] == "Spark has started again"
 
 
@@ -173,12 +181,83 @@ async def test_a_look_at_spark_without_an_answer_is_told_and_made_again_and_is_n
         first = keeper.session
         await first
         spark.silent = True
-        await until(lambda: sum("Spark has not answered" in each.getMessage() for each in caplog.records) == 2)
+        await until(lambda: len(silences(caplog)) == 2)
         assert cores.last == 2, "silence changes nothing"
         spark.silent, looks = False, spark.looks
         await until(lambda: spark.looks > looks + 2)
         assert keeper.session is first
     assert (spark.opened, spark.ended) == (1, 0)
+    assert silences(caplog)[:2] == [0.05, pytest.approx(0.05 + 0.1)], "all of it, not that of the last look alone"
+
+
+def silences(caplog: pytest.LogCaptureFixture) -> list[float]:
+    """The seconds that were told."""
+    told = [each.args for each in caplog.records if "Spark has not answered" in each.getMessage()]
+    return [each[0] for each in told if isinstance(each, tuple) and isinstance(each[0], float)]
+
+
+@pytest.mark.parametrize("hangs", [False, True])
+@in_a_loop
+async def test_spark_that_stays_away_is_given_up_so_that_a_standby_can_go_on(
+    monkeypatch: pytest.MonkeyPatch, hangs: bool
+) -> None:
+    monkeypatch.setattr(spark_keeper, "_AWAY_SECONDS", 0.3)
+    spark, cores = Spark(*([] if hangs else range(2, 100))), Cores(2)
+    keeper = SparkKeeper(spark, cores)
+    running = asyncio.create_task(keeper.run())
+    await keeper.session
+    spark.found, spark.hangs = None, hangs
+    await until(lambda: not keeper.session.done())
+    waiting = keeper.session
+    await until(lambda: cores.away == ("it has ended the application, see its own log" if hangs else str(spark.error)))
+    reason = "it is still being started" if hangs else "Spark cannot be started on mars: no air"
+    with pytest.raises(SparkUnavailable, match=f"Spark has ended, and has not come back within 0 s: {reason}"):
+        async with asyncio.timeout(WAIT_SECONDS):
+            await running
+    with pytest.raises(SparkUnavailable, match=reason):
+        await waiting
+    assert spark.ended >= spark.opened, "nothing is left of what did not come up"
+
+
+@in_a_loop
+async def test_with_once_spark_that_does_not_come_back_at_the_first_try_is_given_up() -> None:
+    spark = Spark(2)
+    keeper = SparkKeeper(spark, Cores(2), once=True)
+    running = asyncio.create_task(keeper.run())
+    await keeper.session
+    spark.found = None
+    with pytest.raises(SparkUnavailable, match="no air"):
+        async with asyncio.timeout(WAIT_SECONDS):
+            await running
+    assert (spark.opened, spark.ended) == (2, 2)
+
+
+@in_a_loop
+async def test_spark_that_has_ended_before_the_first_look_at_it_was_never_had() -> None:
+    spark = Spark()
+    spark.stillborn = True
+    keeper = SparkKeeper(spark, Cores())
+    with pytest.raises(SparkUnavailable, match="ended the application as it started"):
+        async with asyncio.timeout(WAIT_SECONDS):
+            await keeper.run()
+    assert spark.opened == 1
+    with pytest.raises(SparkUnavailable, match="ended the application as it started"):
+        await keeper.session
+
+
+@in_a_loop
+async def test_spark_that_ends_as_it_starts_again_has_not_come_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(spark_keeper, "_AWAY_SECONDS", 0.3)
+    spark = Spark()
+    keeper = SparkKeeper(spark, Cores(2))
+    running = asyncio.create_task(keeper.run())
+    await keeper.session
+    spark.found, spark.stillborn = None, True
+    await until(lambda: spark.opened > 2)
+    assert not keeper.session.done(), "no slot is submitted to it"
+    with pytest.raises(SparkUnavailable, match="not come back within 0 s: Spark has ended the application as it st"):
+        async with asyncio.timeout(WAIT_SECONDS):
+            await running
 
 
 class Jobs:
