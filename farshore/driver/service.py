@@ -77,6 +77,7 @@ class Service:
         self._loop = DriverLoop(on_hang=self._spark.kill)
         self._stopped = False
         self._running: concurrent.futures.Future[None] | None = None
+        self._keeping: asyncio.Task[None] | None = None
         self._drivers: dict[Flow, FlowDriver] = {}
         self._identities = Identities(settings, self._refuse)
         self.error: FarshoreError | None = None
@@ -144,6 +145,8 @@ class Service:
         assert self._running is not None
         while not self._running.done() and asyncio.get_running_loop().time() < give_up_at:
             await asyncio.sleep(0.02)
+        if self._keeping is not None:  # it would take what comes now for an end of Spark, and start another one
+            self._keeping.cancel()
 
     async def _run(self) -> None:
         """Until every flow has ended, by itself or for want of Spark. Raises nothing but cancellation: see `error`."""
@@ -158,7 +161,8 @@ class Service:
     async def _drive(self) -> None:
         cores = Cores(sum(self._slots.values()) if self._master is None else None)
         keeper = SparkKeeper(self._spark, cores, once=self._once) if self._slots else None
-        beside = [asyncio.create_task(self._keep(keeper))] if keeper is not None else []
+        self._keeping = asyncio.create_task(self._keep(keeper)) if keeper is not None else None
+        beside = [self._keeping] if self._keeping is not None else []
         parts = {flow.flow: FlowParts(flow) for flow in self._flows}
         try:
             submit = SparkSlots(lambda: keeper.session).submit if keeper is not None else None

@@ -34,11 +34,11 @@ class SparkProcess:
         self._jvm_log = jvm_log
         self._java = Java()
         self._context: Any = None
-        self._killed = False
+        self._ending = False
 
     async def open(self) -> Any:
         java = self._java = Java()
-        if self._killed:  # looked at only now: else one could be launched that `kill` does not know
+        if self._ending:  # looked at only now: else one could be launched that `kill` does not know
             raise SparkUnavailable("Spark is not started, since Farshore ends")
         self._context = await in_thread(
             lambda: open_context(self._master, self._slots, java, conf=self._conf, jvm_log=self._jvm_log), "Spark"
@@ -60,12 +60,13 @@ class SparkProcess:
         leave_context(context, self._java)
 
     def close(self, within: float) -> None:
-        """In order, if it is up; what has not ended in time is left to `kill`."""
+        """In order, if it is up; what has not ended in time is left to `kill`. No other one is started after that."""
+        self._ending = True
         if (context := self._context) is not None:
             close_context(context, within)
 
     def kill(self) -> None:
         """No other one is started after that."""
-        self._killed = True
+        self._ending = True
         self._java.kill()
         self._java.sweep(_SWEEP_SECONDS)

@@ -146,6 +146,36 @@ def test_what_does_not_heed_a_stop_is_abandoned_and_that_is_a_failure(
     assert all(timeout is not None and timeout < 3.0 for timeout in joined), "one deadline for all of it"
 
 
+def test_a_stop_that_takes_long_is_not_taken_for_an_end_of_spark(
+    start: Callable[..., Service], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def deaf(_: FlowDriver) -> None:
+        await asyncio.Event().wait()
+
+    def open_context(*_: Any, **__: Any) -> str:
+        opened.append("Spark")
+        return "a context"
+
+    def close_context(*_: Any) -> None:
+        closed.set()
+        time.sleep(0.3)  # in which the keeper would look several times
+
+    opened: list[str] = []
+    closed = threading.Event()
+    monkeypatch.setattr(FlowDriver, "run", deaf)
+    monkeypatch.setattr(spark_keeper, "_LOOK_SECONDS", 0.02)
+    monkeypatch.setattr(spark_process, "open_context", open_context)
+    monkeypatch.setattr(spark_process, "close_context", close_context)
+    monkeypatch.setattr(spark_process, "cores_of", lambda _: None if closed.is_set() else 2)
+    monkeypatch.setattr(spark_process, "warm_up", lambda *_: None)
+    service = start()
+    wait_until(lambda: bool(opened))
+    service.stop(within=3.0)
+    assert closed.is_set()
+    assert opened == ["Spark"]
+    assert "Spark" not in caplog.text
+
+
 def test_spark_that_does_not_come_back_ends_all_flows_and_says_why(
     start: Callable[..., Service], monkeypatch: pytest.MonkeyPatch
 ) -> None:

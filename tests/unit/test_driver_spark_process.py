@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -81,9 +82,10 @@ def test_one_that_was_left_is_not_closed_once_more(left: list[Context]) -> None:
     assert len(left) == 1
 
 
-def test_none_is_started_after_the_end(left: list[Context]) -> None:
+@pytest.mark.parametrize("end", [SparkProcess.kill, lambda spark: spark.close(1.0)])
+def test_none_is_started_after_the_end(left: list[Context], end: Callable[[SparkProcess], None]) -> None:
     spark = SparkProcess(None, 2, {}, None)
-    spark.kill()
+    end(spark)
     with pytest.raises(SparkUnavailable, match="Farshore ends"):
         asyncio.run(spark.open())
     assert left == []
