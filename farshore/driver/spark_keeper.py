@@ -17,6 +17,9 @@ _ANSWERS_WITHIN_SECONDS = 10.0
 _FIRST_PAUSE_SECONDS = 1.0
 _LONGEST_PAUSE_SECONDS = 30.0
 _LONG_SECONDS = 60.0
+_SETTLED_SECONDS = 5.0
+"""Without a master, Spark hands out a context after a minute that it is just about to stop: for a second it looks like
+one that waits for executors."""
 _AWAY_SECONDS = 120.0
 """How long Spark may stay away. It is time for a few tries, each of which may take half a minute, or a minute where a
 Spark cluster is without a master. After that a standby elsewhere, which waits for our locks, may well do better."""
@@ -84,13 +87,14 @@ class SparkKeeper:
             _log.info("Spark has started again")
 
     async def _open(self) -> Any:
-        """The context of a Spark that has told its cores once. Where there is no master, Spark may hand out a context
-        that it has stopped."""
-        context = await self._spark.open()
-        found = await self._cores_in_time(context)
+        """The context of a Spark that has cores, or that has not ended for a while without any."""
+        context, loop = await self._spark.open(), asyncio.get_running_loop()
+        settled_at = loop.time() + _SETTLED_SECONDS
+        while (found := await self._cores_in_time(context)) == 0 and loop.time() < settled_at:
+            await asyncio.sleep(_LOOK_SECONDS)
         if found is None:
             raise SparkUnavailable("Spark has ended the application as it started, see its own log for the reason")
-        self._cores.note(found, asyncio.get_running_loop().time())
+        self._cores.note(found, loop.time())
         return context
 
     async def _open_again(self) -> Any:

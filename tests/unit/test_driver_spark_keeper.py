@@ -35,7 +35,7 @@ def in_a_loop(test: Callable[ArgumentsT, Coroutine[Any, Any, None]]) -> Callable
 
 class Spark:
     """Its contexts are 1, 2, 3 and so on. `fails` are the openings that fail, by their number; `silent`: no look at it
-    has an answer; `stillborn`: it has ended before the first; `hangs`: no opening ends."""
+    has an answer; `stillborn`: it ends without having had a core; `hangs`: no opening ends."""
 
     def __init__(self, *fails: int, error: Exception | None = None) -> None:
         self._fails = fails
@@ -57,7 +57,7 @@ class Spark:
             raise self.error
         if self.hangs:
             await asyncio.Event().wait()
-        self.found = None if self.stillborn else 2
+        self.found = 0 if self.stillborn else 2
         return self.opened
 
     async def cores(self, context: int) -> int | None:
@@ -65,7 +65,10 @@ class Spark:
         self.looks += 1
         while self.silent:
             await asyncio.sleep(0.01)
-        return self.found
+        found = self.found
+        if self.stillborn:
+            self.found = None
+        return found
 
     async def warm_up(self, context: int, _: int) -> None:
         self.warm.append(context)
@@ -233,7 +236,7 @@ async def test_with_once_spark_that_does_not_come_back_at_the_first_try_is_given
 
 
 @in_a_loop
-async def test_spark_that_has_ended_before_the_first_look_at_it_was_never_had() -> None:
+async def test_spark_that_ends_before_it_had_any_core_was_never_had() -> None:
     spark = Spark()
     spark.stillborn = True
     keeper = SparkKeeper(spark, Cores())
@@ -243,6 +246,19 @@ async def test_spark_that_has_ended_before_the_first_look_at_it_was_never_had() 
     assert spark.opened == 1
     with pytest.raises(SparkUnavailable, match="ended the application as it started"):
         await keeper.session
+
+
+@in_a_loop
+async def test_spark_that_lives_and_has_no_core_yet_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def waits_for_executors(_: Spark, __: int) -> int:
+        return 0
+
+    monkeypatch.setattr(spark_keeper, "_SETTLED_SECONDS", 0.05)
+    monkeypatch.setattr(Spark, "cores", waits_for_executors)
+    cores = Cores()
+    async with kept(Spark(), cores) as keeper:
+        assert await keeper.session == 1
+        assert cores.last == 0
 
 
 @in_a_loop
