@@ -271,6 +271,8 @@ class Replication:
         """Why nothing at all is copied; None if anything is, or would be if there were more."""
         present = [each for each in self.heard[1] if self.generation.is_present(each[0])]
         heard = [(report, age) for report, age in present if report.partitions or report.troubles]
+        if (away := self._copies.cores.away) is not None and not heard:
+            return f"Spark is away: {away}; it is started again"
         if self._running is None or not heard:
             return self.lookup_failure or "its slots are being started"
         told = [report for report, age in heard if age < _SILENT_SECONDS]

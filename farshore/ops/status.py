@@ -16,6 +16,7 @@ from farshore.dataplane import board
 from farshore.dataplane.backlog import TRUE_FOR_SECONDS, UNKNOWN, Backlog
 from farshore.dataplane.flushing import TROUBLES_TOLD
 from farshore.dataplane.picture import Picture
+from farshore.driver.backlog import RELEASED
 from farshore.errors import FarshoreError, KafkaError
 from farshore.kafka.internal_topics.blocking import on_cluster
 from farshore.kafka.raw import RawCluster
@@ -277,6 +278,8 @@ def _slots(generation: int, picture: Picture, state: State) -> list[SlotStatus]:
             report = board.Report(number, generation, NOT_STARTED, partitions=len(plan.copied))
         if plan is not None and (plan.end or not plan.copied):
             continue
+        if plan is None and report.state == RELEASED and state is State.RUNNING:
+            continue  # it has ended, and the board has lost the plan that said so
         # By the driver's clock, if the slot has heard a lease: that of the slot may be seconds behind.
         at = report.lease_at or picture.reported_at.get(number, 0.0)
         silent = state is State.RUNNING and at < picture.lease_at - LAPSED_AFTER_SECONDS

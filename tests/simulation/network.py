@@ -275,11 +275,12 @@ class ModelConnection:
 
     def arrive(self, call: Call, whatever: bool = False) -> None:
         """At the broker, which may read what was sent before the connection was closed, or may not."""
-        self.network.on_the_way.pop(call, None)
         if self.deaf and not whatever:
+            self.network.on_the_way.pop(call, None)
             return
         if not whatever and (not self._open or self.loop.dead):
             if self.network.chances.of("arrives after all").random() < 0.5:
+                self.network.on_the_way.pop(call, None)
                 return
             call.fate = Fate.LATE
         self._queue.append(call)
@@ -295,9 +296,11 @@ class ModelConnection:
 
     def _carry_out(self, call: Call) -> None:
         network = self.network
+        network.on_the_way.pop(call, None)
         if network.is_down(self._address) or call.era != self.cluster.era:
             self._busy = False  # with all that it had read
-            self._queue.clear()
+            while self._queue:
+                network.on_the_way.pop(self._queue.popleft(), None)
             return
         network.watch_arrival(self, call.request)
         if call.fate in (Fate.LATE, Fate.REPEATED):

@@ -90,6 +90,9 @@ def test_slots_of_earlier_generations_and_ended_ones_are_left_out_and_silent_one
     )
     status = summary("A->B", Sight(State.RUNNING, picture))
     assert status.troubles == [], "what ailed a slot that has nothing to copy any more is over"
+    ended = replace(picture, reports=picture.reports | {5: replace(report(5), state="released")})
+    shown = [each.report.slot for each in summary("A->B", Sight(State.RUNNING, ended)).slots]
+    assert shown == [0, 1], "its last plan is not on the board any more"
     assert [(each.report.slot, each.silent_since) for each in status.slots] == [(0, None), (1, 980.0)]
     assert status.since is None
     lapsed = summary("A->B", Sight(State.LAPSED, picture))
