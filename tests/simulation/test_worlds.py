@@ -48,7 +48,9 @@ def test_nothing_goes_wrong_in_the_fixed_worlds(first: int) -> None:
     _explore(range(first, first + _AT_ONCE))
 
 
-@pytest.mark.parametrize("seed", [722, 812, 9027, 9299, 9470, 12230, 15221, 15224, 50002097, 50002301])
+@pytest.mark.parametrize(
+    "seed", [722, 812, 9027, 9299, 9470, 12230, 15221, 15224, 50002097, 50002301, 60000465, 60000699, 60001124]
+)
 def test_worlds_in_which_something_was_found_hold(seed: int) -> None:
     _explore(range(seed, seed + 1))
 
