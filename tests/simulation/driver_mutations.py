@@ -124,7 +124,7 @@ DRIVER_MUTATIONS = (
         "slots that copy nothing, and tell of nothing wrong, are said to copy",
         driver_holes.a_standstill_goes_unnoticed,
         _UNANSWERED,
-        20036,
+        20285,
         ("RUNS IN WORDS ONLY",),
     ),
     Mutation(
@@ -138,7 +138,7 @@ DRIVER_MUTATIONS = (
             settings=(("partitions", 4), ("slots", 2), ("executors", (2,)), ("standby", False), ("distances", ())),
             often=(("cores taken", 10.0), ("kill driver", 0.0), ("stop driver", 0.0), *_NO_OUTAGES),
         ),
-        20032,
+        20270,
         ("NOT STARTED",),
     ),
     Mutation(

@@ -138,7 +138,7 @@ MUTATIONS = (
         "batches are sent again between positions and commit",
         holes.sends_again_while_it_commits,
         _SPLITTING,
-        20010,
+        20000,
         _CONTENTS,
     ),
     Mutation(
@@ -146,7 +146,7 @@ MUTATIONS = (
         "a partition taken back begins at sequence 0",
         holes.sequences_begin_again,
         _BACK_AND_FORTH,
-        20009,
+        20060,
         _CONTENTS,
     ),
     Mutation(
@@ -162,7 +162,7 @@ MUTATIONS = (
         "the same epoch goes on after a commit without answer",
         holes.goes_on_after_a_lost_answer,
         replace(_EXACTLY, aim=Aim("EndTxn", Fate.REPEATED)),
-        20006,
+        20013,
         _CONTENTS,
     ),
     Mutation(
@@ -197,7 +197,7 @@ MUTATIONS = (
         "what is acknowledged behind a refused record stays",
         holes.acknowledged_behind_what_is_refused,
         _APPENDED_AND_REFUSED,
-        20049,
+        20052,
         _STUCK,
     ),
     Mutation(
@@ -224,7 +224,7 @@ MUTATIONS = (
         "batches overtake the first one that a new log gets",
         holes.goes_on_elsewhere_with_many_at_once,
         _MADE_AGAIN,
-        20116,
+        20299,
         ("REORDERED",),
     ),
     Mutation(
@@ -251,7 +251,7 @@ MUTATIONS = (
         "positions are not written again after an abort",
         holes.positions_are_not_written_again,
         _ABORTING,
-        20012,
+        20003,
         ("ABORTED POSITION LEFT",),
     ),
     Mutation(
@@ -279,7 +279,7 @@ MUTATIONS = (
         "the lag of a slot that is silent is what it told last",
         holes.lag_as_it_was_last_told,
         _AT_LEAST,
-        20012,
+        20008,
         _TOO_LOW,
     ),
     Mutation(
