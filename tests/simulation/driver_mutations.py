@@ -146,7 +146,7 @@ DRIVER_MUTATIONS = (
         "what a slot told last counts when it has nothing to copy any more",
         driver_holes.slots_that_have_nothing_to_copy_are_heard,
         Options(crowd=False, settings=(("distances", ()),)),
-        20018,
+        21032,
         ("STATE OUTLASTS ITS CAUSE",),
     ),
 )

@@ -170,7 +170,7 @@ MUTATIONS = (
         "a fenced slot takes its transactional id back",
         holes.takes_its_id_back,
         _REPLACED,
-        20046,
+        20900,
         _CONTENTS,
     ),
     Mutation(
