@@ -214,13 +214,3 @@ class _Watch:
         finally:
             watching.cancel()
             await asyncio.gather(watching, return_exceptions=True)
-
-
-def wait_until(true: Callable[[], bool], within: float) -> bool:
-    """Whether it came true in that time."""
-    give_up_at = time.monotonic() + within
-    while not true():
-        if time.monotonic() > give_up_at:
-            return False
-        time.sleep(_LOOK_EVERY_SECONDS)
-    return True
